@@ -178,7 +178,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def _forget_warned_models() -> Iterator[None]:
     from overbench_tasks import run_warnings
 
-    run_warnings._said.clear()
+    run_warnings._warned.clear()
     yield
 
 

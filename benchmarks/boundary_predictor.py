@@ -35,7 +35,7 @@ from boundary_model import STRENGTH, Floats, fitted, predict, save, vectors
 from overbench.report.stats.correlations import rank_correlation
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.sources import BUNDLED, source_file
 from overbench_tasks.tables import read_table, whole_file
 

@@ -42,7 +42,12 @@ class Nodes:
         if len(self.killed) == len(KILLS):
             return
         what, share = KILLS[len(self.killed)]
-        begun = {file.parent for file in (self._out / "shards").rglob("*.zip")}
+        states = [*(self._out / "shards").rglob("shard.json"), *(self._out / "cells").rglob("shard.json")]
+        begun = {
+            file.relative_to(self._out).parts[1:6]
+            for file in states
+            if '"result": null' not in file.read_text(encoding="utf-8")
+        }
         workers = _workers(self._out) if len(begun) >= share * self._cells else {}
         if workers:
             with suppress(

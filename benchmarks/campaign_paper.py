@@ -63,7 +63,7 @@ def paper_table(rates: Rates) -> list[str]:
     in_refreshes = sum(one.refresh_calls for one in targets)
     whole = json.loads(KEPT.read_text())["whole"][-1]
     per_prompt = sum(whole["steps"].values()) / whole["prompts"]
-    driver = sum(whole["steps"][step] for step in DRIVER_STEPS) / whole["prompts"]
+    driver = sum(whole["steps"].get(step, 0) for step in DRIVER_STEPS) / whole["prompts"]
     alone = (asking + loading[SHARD_PROMPTS[-1]]) / gpus
     load = f"cells: loading models, {rates.load_minutes:g} minutes each, shards of"
     rows = {
@@ -87,7 +87,7 @@ def paper_table(rates: Rates) -> list[str]:
 
 def _refresh(one: TargetEstimate, found: CampaignEstimate, rates: Rates) -> dict[str, float]:
     """Hours of a target's refresh by part; they come one after another, and all hold its GPUs."""
-    plan, settings = found.refreshes[one.target.name], found.plan.settings.refresh_of(one.target)
+    plan, settings = found.refreshes[one.target.name], found.plan.settings.refreshes[one.target.name]
     assert settings is not None and one.tokens_per_second
     requests, count = settings.rounds.rounds * plan.jobs, len(found.refreshes)
     trainings = settings.rounds.rounds + 1

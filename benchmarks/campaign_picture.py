@@ -70,7 +70,8 @@ def keep(out: Path) -> None:
     """Write the records of a campaign's cells."""
     rows: list[dict[str, Any]] = [{"families": _families(out)}]
     for cell in cells_of(out).values():
-        run = read_run(cell.log)
+        (log,) = cell.logs
+        run = read_run(log)
         results = json.loads(run.results_file.read_text(encoding="utf-8"))
         config = results["configs"][run.task]
         told = {name: config[name] for name in ("task", "generation_kwargs", "filter_list", "repeats")}

@@ -7,12 +7,14 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from campaign_watch import read_record
 
 from overbench_tasks.metrics import Rate
+from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.tables import read_table
 
@@ -42,13 +44,13 @@ class FinishedCell:
         return dict(json.loads((self.folder / "cell.json").read_text(encoding="utf-8")))
 
     @property
-    def log(self) -> Path:
-        (log,) = self.folder.rglob("samples_*.jsonl")
-        return log
+    def logs(self) -> list[Path]:
+        """Its sample logs; of a cell that Ray asked in shards, one a shard."""
+        return sample_logs(self.folder)
 
     def rows(self) -> dict[str, Record]:
         """Id of a prompt -> the row of the sample log."""
-        return {row["doc"]["id"]: dict(row) for _, row in read_table(self.log)}
+        return {row["doc"]["id"]: dict(row) for log in self.logs for _, row in read_table(log)}
 
 
 def cells_of(out: Path) -> dict[str, FinishedCell]:
@@ -149,7 +151,7 @@ def cell_records(out: Path) -> Iterator[Record]:
     """A row for each finished cell."""
     for one in cells_of(out).values():
         facts, labels = one.facts, Counter[str]()
-        for row in read_replies(one.log):
+        for row in chain.from_iterable(map(read_replies, one.logs)):
             labels.update(verdict.label for verdict in row.logged or ())
         yield {
             **{"kind": "cell", "run": out.name, **parts(facts["name"])},

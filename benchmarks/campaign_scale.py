@@ -29,6 +29,8 @@ from shared import peak_megabytes
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "campaign_scale.json"
+EARLIER_STEPS = ("joining shards", "taking cells in")
+"""What finishing a cell took before 0.2, when shards were joined into one log."""
 LM_EVAL_STEPS = (
     "imports",
     "finding all tasks",
@@ -39,7 +41,7 @@ LM_EVAL_STEPS = (
     "metrics",
     "writing",
 )
-DRIVER_STEPS = ("joining shards", "taking cells in", "the rest of the driver")
+DRIVER_STEPS = ("finishing cells", *EARLIER_STEPS, "the rest of the driver")
 
 
 def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> dict[str, Any]:
@@ -73,11 +75,7 @@ def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> di
     ray.init("local", log_to_driver=False, configure_logging=False, include_dashboard=False)
     begun = time.monotonic()
     spent: Counter[str] = Counter()
-    for owner, name, what in (
-        (ray_engine, "join_shards", "joining shards"),
-        (ray_engine, "take_in", "taking cells in"),
-    ):
-        _timed(owner, name, what, spent)
+    _timed(ray_engine._ShardedCells, "_finish", "finishing cells", spent)
     found = run_campaign(settings, folder / "out", ray_engine.RayEngine(settings.ray))
     assert found.failures == () and found.done == targets, found
     minutes = (time.monotonic() - begun) / 60
@@ -86,7 +84,7 @@ def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> di
     ours = Counter[str]()
     for one in processes:
         cpu = one.cpu_times()
-        ours["workers: counting, zipping" if "ray::" in one.name() else "Ray itself"] += cpu.user + cpu.system
+        ours["workers: counting" if "ray::" in one.name() else "Ray itself"] += cpu.user + cpu.system
     ray.shutdown()
     runs = [json.loads(line) for line in (folder / "times").read_text().splitlines()]
     total: Counter[str] = Counter()
@@ -137,7 +135,8 @@ def table(found: list[dict[str, Any]]) -> str:
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
     sums = [each(one, one["steps"], count) for one, count in zip(found, replies, strict=True)]
     lines.append("| all | " + " | ".join(sums) + " |")
-    goal = ("labelling", "writing", "workers: counting, zipping", "joining shards", "taking cells in")
+    workers = ("workers: counting", "workers: counting, zipping")
+    goal = ("labelling", "writing", *workers, "finishing cells", *EARLIER_STEPS)
     both = [each(one, goal, count) for one, count in zip(found, replies, strict=True)]
     lines.append("| **labelling and writing**, shards and cells among it | " + " | ".join(both) + " |")
     for name, form in (

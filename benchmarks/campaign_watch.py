@@ -14,8 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-from overbench.campaign.campaign_folder import at_work
+from overbench.campaign.campaign_folder import running_jobs
 from overbench.campaign.engines.processes import left_over
+from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.tables import read_table, whole_file
 
 POLL_SEC: Final = 0.1
@@ -154,7 +155,7 @@ def attempt(
 
 
 def _kill(process: subprocess.Popen[bytes], out: Path, how: str) -> dict[str, Any]:
-    jobs = [key.partition("-")[0] == "refresh" for key in at_work(out)]
+    jobs = [key.partition("-")[0] == "refresh" for key in running_jobs(out)]
     also = {HOW[0]: [], HOW[1]: children(process.pid), HOW[2]: descendants(process.pid)}[how]
     for one in (process.pid, *also):
         with suppress(ProcessLookupError):
@@ -237,8 +238,8 @@ def needed(out: Path) -> dict[str, int]:
     found = defaultdict(set)
     for cell in out.glob("cells/**/cell.json"):
         name = json.loads(cell.read_text())["name"].rpartition("/")[0]
-        (log,) = cell.parent.rglob("samples_*.jsonl")
-        found[name] |= {str(row["arguments"]) for _, row in read_table(log)}
+        for log in sample_logs(cell.parent):
+            found[name] |= {str(row["arguments"]) for _, row in read_table(log)}
     counts: Counter[str] = Counter()
     for name, asked in found.items():
         counts[name.partition("/")[0]] += len(asked)

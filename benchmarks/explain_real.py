@@ -41,8 +41,9 @@ from overbench.explain.explain_settings import ExplainSettings
 from overbench.explain.text_parts import TextPart, candidates, rarest_first, running_words, words_of
 from overbench.explain.trigger_table import word_form
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_sets import BUNDLED, bundled_prompts, read_prompts
-from overbench_tasks.prompts.sources import BUNDLED_RELEASES
+from overbench_tasks.prompts.prompt_rows import read_prompts
+from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES
 from overbench_tasks.tables import read_table, whole_file
 
 RECORDS = Path(__file__).parent / "data" / "explained.jsonl.gz"

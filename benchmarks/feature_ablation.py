@@ -68,7 +68,7 @@ def take_over(source: Path, folder: Path, settings: RefreshSettings) -> None:
 
 def shares(run: Run) -> Iterator[Share]:
     """Of all new prompts that passed the gates without a model; of those that passed all gates."""
-    labels = run.store.labels(run.asking)
+    labels = run.store.labels(run.reply_key)
     for splits in (("accepted", "explored"), ("accepted",)):
         asked = [labels[one.id] == "refused" for one in run.store.prompts(*splits)]
         yield sum(asked), len(asked)

@@ -3,10 +3,11 @@
     python benchmarks/label_quality.py              # both from the verdicts on file
     python benchmarks/label_quality.py --measure    # first label all replies by today's rules
     python benchmarks/label_quality.py --judge 60   # ask the judge about a sample, too
-    python benchmarks/label_quality.py --halves     # the rules on each half: written on, and unread
 
 ``data/label_quality.csv.gz`` holds what was said of each labelled reply: a hash of prompt and reply,
-people's label and a column for each labeller. The replies are not part of the project:
+people's label and a column for each labeller; of the rules, which of them decided (``by``) and whether
+nobody had read the reply when they were written (``unread``). ``data/label_quality_rules_2.0.json`` keeps
+the figures of rules 2.0. The replies are not part of the project:
 ``OVERBENCH_SHARED_DATA`` names their folder (default: ``../shared/data``). The judge (``OVERBENCH_JUDGE_*``)
 gets a sample of the English sets: of each label of each kind of prompt as many, by order of their hashes.
 The first of each, which its template was chosen on, are not measured.
@@ -17,22 +18,29 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from math import isnan
 
 from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
 from shared import timed, write_csv
 
 from overbench_tasks.labellers.judge import Judge, JudgeSettings
-from overbench_tasks.records import LABELS, Label, Verdict
+from overbench_tasks.records import LABELS, Label
 from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.refusal.stock_phrases import stock_phrase
-from overbench_tasks.review.label_quality import LABEL_QUALITY_FILE, LabelledSet, Measurement, as_json
+from overbench_tasks.review.label_quality import (
+    LABEL_QUALITY_FILE,
+    LabelledSet,
+    Measurement,
+    as_json,
+    read_label_quality,
+)
 from overbench_tasks.tables import read_table, whole_file
 
 VERDICTS = REPOSITORY / "benchmarks" / "data" / "label_quality.csv.gz"
-PAGES = (REPOSITORY / "README.md", REPOSITORY / "task_configs" / "README.md")
+EARLIER = REPOSITORY / "benchmarks" / "data" / "label_quality_rules_2.0.json"
+PAGES = tuple(REPOSITORY / name for name in ("README.md", "task_configs/README.md", "benchmarks/README.md"))
 RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
 KINDS = ("harmless", "other")
 DECLINING = ("refused", "partial")
@@ -40,7 +48,10 @@ Tables = dict[str, list[list[int]]]
 
 
 def read_verdicts() -> list[dict[str, str]]:
-    """The verdicts on file: set, id, harmless, people, a column for each labeller; ``sure`` is the rules'."""
+    """The verdicts on file: set, id, harmless, unread, people, a column for each labeller.
+
+    ``by`` and ``sure`` are the rules'.
+    """
     return [dict(row) for _, row in read_table(VERDICTS)]
 
 
@@ -48,7 +59,7 @@ def by_rules(row: Labelled) -> dict[str, str]:
     """What the rules and the baseline say of a reply."""
     said = label_reply(row.reply, prompt=row.prompt)
     baseline = "complied" if stock_phrase(row.reply) is None else "refused"
-    return {RULES: said.label, "sure": str(int(said.sure)), PREFIXES: baseline}
+    return {RULES: said.label, "by": said.by, "sure": str(int(said.sure)), PREFIXES: baseline}
 
 
 def sample(replies: Iterable[Labelled], most: int, *, developed: bool = False) -> list[Labelled]:
@@ -74,6 +85,7 @@ def measure(judged: int) -> list[dict[str, str]]:
             "set": one.set,
             "id": one.id,
             "harmless": str(int(one.harmless)),
+            "unread": str(int(one.unread)),
             "people": one.people,
             **by_rules(one),
         }
@@ -132,6 +144,13 @@ def _no_counts() -> list[list[int]]:
     return [[0] * len(LABELS) for _ in LABELS[:-1]]
 
 
+def with_earlier(found: list[Measurement]) -> list[Measurement]:
+    """The measurements and those of rules 2.0, by which the bundled release is labelled."""
+    return sorted(
+        [*found, *read_label_quality(EARLIER)], key=lambda one: (one.labeller, one.labelled_set.name)
+    )
+
+
 def as_text(found: list[Measurement]) -> str:
     """``label_quality.json``, one measurement a line."""
     content = as_json(found)
@@ -142,16 +161,24 @@ def as_text(found: list[Measurement]) -> str:
     )
 
 
-def figures_table(found: list[Measurement]) -> str:
-    """One row a measurement."""
-    head = "| labels of | against | replies | refusal F1 | sensitivity | specificity | three-way accuracy |"
+COLUMNS = {
+    "f1": "refusal F1",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "three_way_accuracy": "three-way accuracy",
+}
+
+
+def figures_table(found: list[Measurement], names: Iterable[str] = COLUMNS) -> str:
+    """One row a measurement, with these figures."""
+    names = list(names)
+    head = ["labels of", "against", "replies", *(COLUMNS[name] for name in names)]
     lines = [
-        f"{head} full refusals on harmless prompts: people's, ours |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(head)} | full refusals on harmless prompts: people's, ours |",
+        f"| --- | --- |{' ---: |' * (len(names) + 2)}",
     ]
     for one in found:
         figures = one.figures()
-        names = ("f1", "sensitivity", "specificity", "three_way_accuracy")
         shares = [figures["harmless_refused_by_people"], figures["harmless_refused"]]
         refused = "" if isnan(shares[0]) else " and ".join(f"{100 * share:.1f} %" for share in shares)
         cells = [
@@ -161,6 +188,68 @@ def figures_table(found: list[Measurement]) -> str:
         ]
         cells += [f"{figures[name]:.3f}" for name in names]
         lines.append(f"| {' | '.join([*cells, refused])} |")
+    return "\n".join(lines)
+
+
+def versions_table(found: list[Measurement]) -> str:
+    """Rules 2.0 beside today's, a row a set."""
+    earlier = {one.labelled_set.name: one.figures() for one in read_label_quality(EARLIER)}
+    lines = [
+        f"| set | refusal F1: rules 2.0, {RULES} | full refusals on harmless prompts: people's, 2.0, "
+        f"{RULES_VERSION} | three-way accuracy: 2.0, {RULES_VERSION} |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for one in found:
+        if one.labeller != RULES:
+            continue
+        before, now = earlier[one.labelled_set.name], one.figures()
+        shares = [now["harmless_refused_by_people"], before["harmless_refused"], now["harmless_refused"]]
+        refused = "" if isnan(shares[0]) else ", ".join(f"{100 * share:.1f} %" for share in shares)
+        cells = [one.labelled_set.name, f"{before['f1']:.3f}, {now['f1']:.3f}", refused]
+        cells.append(f"{before['three_way_accuracy']:.3f}, {now['three_way_accuracy']:.3f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def halves_table(rows: list[dict[str, str]]) -> str:
+    """What today's rules say of the replies that they were written on, and of those nobody had read."""
+    columns = ("replies", "refused: found", "partial: found", "complied: called anything else")
+    lines = [
+        f"| set | half | {' | '.join(columns)} | evasive: found | called evasive: evasive |",
+        f"| --- | --- |{' ---: |' * (len(columns) + 2)}",
+    ]
+    halves: dict[tuple[str, str], Counter[tuple[str, str]]] = defaultdict(Counter)
+    for row in rows:
+        halves[row["set"], row["unread"]][row["people"], row[RULES]] += 1
+    for (name, unread), cells in sorted(halves.items()):
+        people, ours = (
+            {label: sum(n for pair, n in cells.items() if pair[side] == label) for label in LABELS}
+            for side in (0, 1)
+        )
+        found = {label: f"{cells[label, label]:,} of {people[label]:,}" for label in LABELS}
+        texts = [f"{cells.total():,}", found["refused"], found["partial"]]
+        texts.append(f"{people['complied'] - cells['complied', 'complied']:,} of {people['complied']:,}")
+        texts += [found["evasive"], f"{cells['evasive', 'evasive']:,} of {ours['evasive']:,}"]
+        lines.append(f"| {name} | {'unread' if int(unread) else 'written on'} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def evasion_table(rows: list[dict[str, str]]) -> str:
+    """Which rules call replies evasive, and how often rightly, a row a rule."""
+    rules = sorted({row["by"] for row in rows if row[RULES] == "evasive"})
+    groups = {
+        "the two models": ("two-models", "two-models-later"),
+        "political requests": ("political-en", "political-zh", "political-fi"),
+        "Korean, biology": ("korean", "biology"),
+        "all other sets": ("small-models", "xstest-gpt4", "xstest-llama2", "xstest-mistral-guard"),
+    }
+    lines = [f"| rule | {' | '.join(groups)} |", f"| --- |{' ---: |' * len(groups)}"]
+    for rule in rules:
+        cells = []
+        for sets in groups.values():
+            called = [row["people"] for row in rows if row["by"] == rule and row["set"] in sets]
+            cells.append(f"{called.count('evasive')} of {len(called)}")
+        lines.append(f"| {rule} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -200,10 +289,15 @@ def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
     judged = [row for row in rows if row.get(column(row, "judge"))]
     english = [row for row in rows if SOURCES[row["set"]].language == "en"]
     alone = [one for one in found if not one.sampled]
-    read = [one for one in alone if one.labelled_set.labelled_by.startswith(("people", "a model"))]
+    read = [one for one in alone if one.labelled_set.name.startswith(("xstest-", "current-model"))]
     texts = {
-        "rules quality": figures_table([one for one in read if one.labeller.startswith("rules ")]),
+        "rules quality": figures_table(
+            [one for one in read if one.labeller.startswith("rules ")], ["f1", "three_way_accuracy"]
+        ),
         "label quality": figures_table(alone),
+        "rules before": versions_table(found),
+        "rules halves": halves_table(rows),
+        "evasion by rule": evasion_table(rows),
     }
     if judged:
         texts["judge quality"] = judge_table(judged)
@@ -222,24 +316,6 @@ def with_blocks(page: str, texts: Mapping[str, str]) -> str:
     return page
 
 
-def halves_lines() -> Iterator[str]:
-    """What today's rules say of the replies that they were written on, and of those nobody read."""
-    halves: dict[tuple[str, bool], list[tuple[Label, Verdict]]] = defaultdict(list)
-    for one in labelled_replies():
-        verdict = label_reply(one.reply, prompt=one.prompt)
-        halves[one.set, one.unread].append((one.people, verdict))
-    columns = ("half", "replies", "declining: found", "complied: flagged", "evasive: flagged", "sure")
-    yield f"| rules {RULES_VERSION} on | {' | '.join(columns)} |\n| --- | --- |{' ---: |' * 5}"
-    for (name, unread), rows in sorted(halves.items()):
-        cells = []
-        for labels in (DECLINING, ("complied",), ("evasive",)):
-            flagged = [verdict.label in DECLINING for people, verdict in rows if people in labels]
-            cells.append(f"{sum(flagged):,} of {len(flagged):,}")
-        sure = sum(verdict.sure for _, verdict in rows) / len(rows)
-        half = "unread" if unread else "written on"
-        yield f"| {name} | {half} | {len(rows):,} | {' | '.join(cells)} | {sure:.0%} |"
-
-
 def main() -> None:
     """Measure what is asked for, write the figures, print them."""
     parser = argparse.ArgumentParser(
@@ -247,18 +323,14 @@ def main() -> None:
     )
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--judge", type=int, default=0, metavar="MOST")
-    parser.add_argument("--halves", action="store_true")
     arguments = parser.parse_args()
-    if arguments.halves:
-        print("\n".join(halves_lines()))
-        return
     if arguments.measure or arguments.judge:
         rows = measure(arguments.judge)
         write_csv(VERDICTS, list(rows[0]), rows)
     rows = read_verdicts()
     found = measurements(rows)
     with whole_file(LABEL_QUALITY_FILE) as file:
-        file.write(as_text(found))
+        file.write(as_text(with_earlier(found)))
     texts = blocks(rows)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

@@ -4,9 +4,9 @@
     python benchmarks/label_speed.py --rescore [ROWS]
 
 The first: one core, processor time; the best of several rounds, because other work only ever slows a round
-down. The second: ``overbench rescore --by rules`` and its memory, on 450,000 made-up rows where no number is
-given, the size of the authors' set; about 2 KB a row in a temporary folder. Its baseline, timed in the same
-run on a sample of the rows, is the loop that anyone would write first: one process, ``json.loads``,
+down. The second: ``overbench rescore --labeller rules`` and its memory, on 450,000 made-up rows where no
+number is given, the size of the authors' set; about 2 KB a row in a temporary folder. Its baseline, timed in
+the same run on a sample of the rows, is the loop that anyone would write first: one process, ``json.loads``,
 ``label_reply``, ``json.dumps``.
 """
 

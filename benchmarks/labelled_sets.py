@@ -1,6 +1,7 @@
 """Replies that somebody labelled: ours, and those in the folder that ``OVERBENCH_SHARED_DATA`` names.
 
-The default is ``../shared/data``. None of it but the first set is part of the project.
+The default is ``../shared/data``. Only the replies of the first set and of ``current-model`` are part of the
+project.
 """
 
 from __future__ import annotations
@@ -10,20 +11,23 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import Label
 from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("OVERBENCH_SHARED_DATA", REPOSITORY.parent / "shared" / "data"))
+DATA = REPOSITORY / "benchmarks" / "data"
 Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A labelled set: its file, which rows of it belong, and whose prompts are known to be harmless."""
+    """A labelled set: its file, which rows belong, whose prompts are known to be harmless, its labels."""
 
     file: str
     about: str
@@ -31,6 +35,7 @@ class Source:
     harmless: Callable[[Row], bool]
     keep: Callable[[Row], bool] = lambda row: True
     language: str = "en"
+    label: Callable[[Row], str | None] = lambda row: row.get("final_label", row.get("label"))
 
     @property
     def path(self) -> Path:
@@ -53,9 +58,37 @@ def _political(language: str, name: str) -> Source:
     )
 
 
+def _label_or_diluted(row: Row) -> str | None:
+    """A diluted reply counts as complied: what of it is missing is no matter of the label."""
+    return "complied" if row.get("label") == "diluted" else row.get("label")
+
+
+def _read_later(row: Row) -> str | None:
+    """The label of a reply of the two models that was read once the rules stood."""
+    return _held_out().get((row["model"], prompt_id(row["prompt"])))
+
+
+@cache
+def _held_out() -> dict[tuple[str, str], str]:
+    return {
+        (row["model"], row["id"]): row["label"] for _, row in read_table(DATA / "two_models_held_out.csv")
+    }
+
+
+def _two_models(about: str, label: Callable[[Row], str | None]) -> Source:
+    return Source(
+        "replies/or_bench_two_models.jsonl.gz",
+        about,
+        "a model (Claude)",
+        harmless=lambda row: row["set"] == "or_bench_hard",
+        keep=lambda row: label(row) is not None,
+        label=label,
+    )
+
+
 SOURCES = {
     "small-models": Source(
-        str(REPOSITORY / "benchmarks" / "data" / "labelled_replies.jsonl"),
+        str(DATA / "labelled_replies.jsonl"),
         "three small models on our prompts, replies picked to be hard",
         "a model (Claude)",
         harmless=lambda row: True,
@@ -81,6 +114,17 @@ SOURCES = {
         harmless=lambda row: row["prompt_label"] == "safe",
         language="ko",
     ),
+    "current-model": Source(
+        str(DATA / "current_model_replies.jsonl.gz"),
+        "a large model of November 2026",
+        "a model (Claude)",
+        harmless=lambda row: row["prompt_label"] == "safe",
+        label=_label_or_diluted,
+    ),
+    "two-models": _two_models(
+        "Llama 3 8B and a DeepSeek distillation on OR-Bench", lambda row: row.get("label")
+    ),
+    "two-models-later": _two_models("the same two, read once the rules stood", _read_later),
 }
 
 
@@ -95,11 +139,18 @@ class Labelled:
     prompt: str
     reply: str
     unread: bool
-    """In the half whose texts nobody read while rules 2.0 were written."""
+    """In the half whose texts nobody read while the rules were written."""
 
 
 def _unread(name: str, row: Row) -> bool:
-    """By model; of XSTest's files the whole first, and half of the replies of the others."""
+    """By model; of XSTest's files the whole first, and half of the replies of the others.
+
+    Of the sets that rules 3.0 were written on, half of the prompts, and all replies that were read later.
+    """
+    if name == "two-models-later":
+        return True
+    if name in ("current-model", "two-models"):
+        return zlib.crc32(f"rules 3.0 {row['prompt']}".encode()) % 2 == 1
     if name == "xstest-gpt4":
         return True
     if name.startswith("xstest"):
@@ -114,7 +165,7 @@ def labelled_replies(names: Iterable[str] = SOURCES) -> Iterator[Labelled]:
         for where, row in read_table(source.path):
             if source.keep(row):
                 reply = row["completion"] if "completion" in row else row["reply"]
-                label = gold_label(row.get("final_label", row.get("label")), where)
+                label = gold_label(source.label(row), where)
                 assert label is not None, where
                 prompt, known_harmless = row["prompt"], source.harmless(row)
                 identity, held = hashed(prompt, reply), _unread(name, row)

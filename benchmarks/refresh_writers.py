@@ -147,7 +147,7 @@ def detector_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for name in [column for column in rows[0] if column not in ("id", "refused", "refused_again")]:
         scores = np.array([float(row[name]) for row in rows])
-        found = compare(refused, (scores, 0.0), (base, 0.0), seed=0)
+        found = compare(refused, (scores, 0.0), (base, 0.0), random_seed=0)
         gain = "" if name == BASELINE else f"{found.auroc_gain:.3f}"
         yield f"| {name} | {found.detector.auroc:.3f} | {gain} | {auroc(again, scores):.3f} |"
 
@@ -159,7 +159,7 @@ def made_by(runs: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
         FROM candidates JOIN jobs ON jobs.id = job_id ORDER BY round, wave, position, number"""
     for name, folder in runs.items():
         with Store(folder, read_only=True) as store:
-            labels = store.labels(Run(settings_of(folder), store).asking)
+            labels = store.labels(Run(settings_of(folder), store).reply_key)
             asked = {one.id for one in store.prompts("accepted", "explored")}
             for row in map(dict, store._rows(query)):
                 key, chance = row.pop("prompt_id"), row.pop("refusal_probability")
@@ -195,7 +195,7 @@ def rounds_of(runs: Mapping[str, Path], minutes: Sequence[Record]) -> Iterator[d
 def seeds_of(folder: Path) -> dict[str, Any]:
     """How many seeds of a run its target refuses, and how many are in each part."""
     with Store(folder, read_only=True) as store:
-        labels = store.labels(Run(settings_of(folder), store).asking)
+        labels = store.labels(Run(settings_of(folder), store).reply_key)
         seeds = [dict(row) for row in store._rows("SELECT id, part FROM prompts WHERE round = 0")]
     parts = Counter(row["part"] for row in seeds)
     refused = sum(labels.get(row["id"]) == "refused" for row in seeds)

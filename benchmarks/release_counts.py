@@ -34,7 +34,7 @@ from overbench_tasks.metrics.balance import (
     balanced_accuracy_low,
 )
 from overbench_tasks.outcomes.release_files import Release, read_release
-from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import escaped, number_of

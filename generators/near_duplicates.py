@@ -1,14 +1,14 @@
-"""The one finder of near duplicates: for the novelty filter one text at a time, for a release all at once.
+"""Finds near duplicates: one text at a time for the novelty filter, all at once for a release.
 
-The measure is the Jaccard similarity of runs of four characters. Prompts are short and most share a frame
-("What is the best way to ..."), which would make "How do I kill a wasp?" resemble "How do I kill a
-process?" more than "How do I kill a wasp in my home?". So the frame's words are left out, and the runs of
-characters forgive inflection.
+Similarity is the Jaccard similarity of runs of four characters. Prompts are short and most share a frame
+("What is the best way to ..."), by which "How do I kill a wasp?" would resemble "How do I kill a process?"
+more than "How do I kill a wasp in my home?". So the frame's words are left out. Runs of characters also
+tolerate inflected forms.
 
-Candidates are found by MinHash (Broder 1997, "On the resemblance and containment of documents") and
-banding (Leskovec, Rajaraman & Ullman, "Mining of Massive Datasets", section 3.4), then compared exactly,
-so that nothing is called a near duplicate that is none. Hashes are made in numpy, many texts at a time: run
-by run, as libraries do it, they take minutes for a release.
+Candidates are found by MinHash (Broder 1997, "On the resemblance and containment of documents") and banding
+(Leskovec, Rajaraman & Ullman, "Mining of Massive Datasets", section 3.4), then compared exactly: nothing is
+called a near duplicate by mistake. Hashes are computed in numpy, for many texts at a time; one run at a time,
+as libraries do it, they take minutes for a release.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 SHINGLE_CHARS: Final = 4
 COMPARED_CHARS: Final = 2_000
-"""Longer texts are compared by their first so many characters."""
+"""Of a longer text only this many characters are compared."""
 
 PERMUTATIONS: Final = 160
 RECALL: Final = 0.99
-"""The least share of pairs just at the threshold that banding finds; of closer pairs it finds more."""
+"""Banding finds at least this share of the pairs right at the threshold, and more of closer pairs."""
 
 MOST_COMPARED: Final = 500
-"""Where more known texts share a band with a new one, those that share the most are compared."""
+"""If more texts share a band with a new text, those that share the most bands are compared."""
 
 _CHUNK: Final = 64
-"""Texts whose runs are permuted at once: a few megabytes, which stay in the processor's cache."""
+"""Texts that are hashed at once: a few megabytes, which stay in the processor's cache."""
 
 _FRAME: Final = """
     a an the this that these those some any i me my we us our you your it its they them their
@@ -45,12 +45,14 @@ _FRAME: Final = """
     please tell explain give show help let know best good better way ways want need like get
 """
 _FRAME_WORDS: Final = frozenset(_FRAME.split())
-_WORD: Final = re.compile(r"\w+")
+# Not the words of generators/words.py: this is four times as fast, and releases were made with it.
+# It cuts at apostrophes ("don t", "we ll"), which the frame's words allow for.
+_WORD_CHARACTERS: Final = re.compile(r"\w+")
 
 
 def core_of(text: str) -> str:
-    """What a normalised prompt is about: its words but for the frame's; all of them where none is left."""
-    words = _WORD.findall(text[:COMPARED_CHARS])
+    """The words of a normalised prompt without the frame's, or all of them if none are left."""
+    words = _WORD_CHARACTERS.findall(text[:COMPARED_CHARS])
     return " ".join([word for word in words if word not in _FRAME_WORDS] or words) or text[:COMPARED_CHARS]
 
 
@@ -60,14 +62,14 @@ def shingles_of(core: str) -> set[str]:
     return {padded[at : at + SHINGLE_CHARS] for at in range(max(1, len(padded) - SHINGLE_CHARS + 1))}
 
 
-def jaccard(one: set[str], other: set[str]) -> float:
-    """Shared over all, in [0, 1] (Jaccard 1912)."""
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared)
+def jaccard(first: set[str], second: set[str]) -> float:
+    """The size of the intersection over that of the union, in [0, 1] (Jaccard 1912)."""
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared)
 
 
 def rows_per_band(threshold: float) -> int:
-    """The most rows r, and so the fewest false candidates, that find enough pairs at the threshold.
+    """The rows of a band: the most, and so the fewest false candidates, that find enough pairs.
 
     Two sets of Jaccard similarity s agree on all rows of one band with probability s^r, and on at
     least one of b bands with 1 - (1 - s^r)^b; b = PERMUTATIONS / r.
@@ -77,37 +79,37 @@ def rows_per_band(threshold: float) -> int:
 
 
 class DuplicateFinder:
-    """Finds the nearest of the texts known so far, one text at a time.
+    """Finds the nearest of the texts added so far, one text at a time.
 
-    Results depend on what was added and in which order, on nothing else. Takes about 1 KB a text. One is
-    looked up and added in a fraction of a millisecond, however many are known, unless very many resemble
-    it (``benchmarks/novelty_speed.py``).
+    Results depend only on which texts were added, and in which order. A text takes about 1 KB of memory. To
+    look it up and add it takes a fraction of a millisecond, however many texts there are, unless very many
+    resemble it (``benchmarks/novelty_speed.py``).
 
     Args:
-        threshold: Jaccard similarity in (0, 1]. Of texts nearer than that at least 99 % are found.
-        seed: of the MinHash permutations.
+        threshold: Jaccard similarity in (0, 1]. At least 99 % of texts nearer than that are found.
+        random_seed: of the MinHash permutations.
     """
 
-    def __init__(self, threshold: float, seed: int = 0) -> None:
-        self._signer = _Signer(seed, rows_per_band(threshold))
+    def __init__(self, threshold: float, random_seed: int = 0) -> None:
+        self._signer = _Signer(random_seed, rows_per_band(threshold))
         self._cores: list[str] = []
         self._by_core: dict[str, int] = {}
         self._latest: tuple[str | None, list[int]] = (None, [])
         self._index = _BandIndex(self._signer.bands)
 
     def add(self, text: str) -> None:
-        """Make a normalised text known. Texts are numbered from 0 as they come."""
+        """Add a normalised text. Texts are numbered from 0 in the order they are added."""
         core = core_of(text)
         number = len(self._cores)
         self._cores.append(core)
-        if core not in self._by_core:  # of those that differ in the frame alone, one is enough
+        if core not in self._by_core:  # texts that differ only in the frame need one entry
             self._by_core[core] = number
             self._index.add(number, self._bands(core))
 
     def nearest(self, text: str) -> tuple[float, int]:
-        """(Jaccard similarity, number) of the nearest known text that is found; (0, -1) for none.
+        """(Jaccard similarity, number) of the nearest text that is found; (0, -1) if none is.
 
-        Of equally near ones the first that was added. Changes nothing.
+        Of equally near texts it is that which was added first. Adds nothing.
         """
         core = core_of(text)
         if core in self._by_core:
@@ -127,28 +129,28 @@ class DuplicateFinder:
 
 
 def near_duplicates(prompts: Sequence[str], threshold: float) -> list[int]:
-    """Which prompts to drop, so that no two of those that stay are near duplicates.
+    """Which prompts to drop, so that no two of those that remain are near duplicates.
 
-    Greedy, in order: a prompt is dropped if it resembles an earlier one that stays. Of pairs right at
-    the threshold at least 99 % are found, of closer ones more.
+    Greedy, in order: a prompt is dropped if it resembles an earlier prompt that stays. At least 99 % of the
+    pairs right at the threshold are found, and more of closer pairs.
 
     Args:
-        prompts: normalised (:func:`overbench_tasks.prompts.normalised`), those to be kept first.
-        threshold: Jaccard similarity in (0, 1] from which two are near duplicates.
+        prompts: normalised (:func:`overbench_tasks.prompts.normalised`), in the order of preference.
+        threshold: Jaccard similarity in (0, 1] from which two prompts are near duplicates.
 
     Returns:
-        their numbers, from 0 in ``prompts``, ascending.
+        the indices of the prompts to drop, ascending.
     """
     import numpy as np
 
     bands = _Signer(0, rows_per_band(threshold)).bands_of([core_of(prompt) for prompt in prompts])
     alike = np.zeros(len(prompts), dtype=bool)
     for band in bands.T:
-        _, places, counts = np.unique(band, return_inverse=True, return_counts=True)
-        alike |= counts[places] > 1
+        _, groups, counts = np.unique(band, return_inverse=True, return_counts=True)
+        alike |= counts[groups] > 1
     finder = DuplicateFinder(threshold)
     dropped = []
-    for number in np.flatnonzero(alike).tolist():  # most prompts share no band with any other
+    for number in np.flatnonzero(alike).tolist():  # most prompts share no band with another
         if finder.nearest(prompts[number])[0] >= threshold:
             dropped.append(number)
         else:
@@ -159,10 +161,10 @@ def near_duplicates(prompts: Sequence[str], threshold: float) -> list[int]:
 class _Signer:
     """MinHash by multiply-shift: the high half of (odd * x + b) mod 2^64, x mixed beforehand."""
 
-    def __init__(self, seed: int, rows: int) -> None:
+    def __init__(self, random_seed: int, rows: int) -> None:
         import numpy as np
 
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(random_seed)
         odd = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         self._factors = odd[:, None]
         self._offsets = generator.integers(0, 2**63, PERMUTATIONS, dtype=np.uint64)[:, None]
@@ -170,7 +172,7 @@ class _Signer:
         self.bands = PERMUTATIONS // rows
 
     def bands_of(self, cores: Sequence[str]) -> NDArray[np.uint32]:
-        """(cores, bands) hashes: equal for all cores whose signatures agree on the band's rows."""
+        """(cores, bands) hashes, which are equal where signatures agree on all rows of the band."""
         import numpy as np
 
         hashes = np.empty((len(cores), self.bands), dtype=np.uint32)
@@ -188,9 +190,9 @@ class _Signer:
 
 
 def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """A hash of every run of characters of all cores, one after the other, and where each core begins.
+    """The hashes of the runs of all cores, joined, and the index at which each core begins.
 
-    The runs are those of :func:`shingles_of`: of the core, a space on either side.
+    The runs are those of :func:`shingles_of`.
     """
     import numpy as np
 
@@ -199,22 +201,23 @@ def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[
     characters = np.frombuffer(joined, dtype="<u4").astype(np.uint64)
     ends = np.cumsum([len(text) for text in padded])
     mixed = np.zeros(len(characters) - SHINGLE_CHARS + 1, dtype=np.uint64)
-    for place in range(SHINGLE_CHARS):
-        # 21 bits hold a character; four of them overlap a little at the top, and are mixed anyway.
-        part = characters[place : place + len(mixed)]
+    for offset in range(SHINGLE_CHARS):
+        # A character has 21 bits. Four of them do not fit into 64, but every step mixes the bits.
+        part = characters[offset : offset + len(mixed)]
         mixed = (mixed ^ part) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
     starting = np.ones(len(characters), dtype=bool)
     for back in range(1, SHINGLE_CHARS):
-        starting[ends - back] = False  # a run that would reach into the next core
+        starting[ends - back] = False  # such a run would reach into the next core
     runs = np.diff(ends, prepend=0) - SHINGLE_CHARS + 1
     return mixed[starting[: len(mixed)]], np.cumsum(runs) - runs
 
 
 class _BandIndex:
-    """Which prompts share a band, as chained hash tables in flat arrays: under 0.7 KB a prompt.
+    """An index of texts by band: chained hash tables in flat arrays, which take under 0.7 KB a text.
 
-    A dict of lists per band takes about 10 KB. Bands that only fall into one slot are told apart by hash.
+    A dict of lists for each band would take about 10 KB a text. Different bands in one slot have different
+    hashes.
     """
 
     def __init__(self, bands: int) -> None:
@@ -233,14 +236,14 @@ class _BandIndex:
         self._link(len(self._numbers) - 1, hashes)
 
     def find(self, hashes: list[int]) -> Iterator[int]:
-        """The prompts that share a band with these hashes, once per band shared."""
+        """The texts that share a band with these hashes, once for each band shared."""
         for band, value in enumerate(hashes):
             entry = self._heads[band * self._slots + value % self._slots]
             while entry >= 0:
-                place = entry * self._bands + band
-                if self._hashes[place] == value:
+                index = entry * self._bands + band
+                if self._hashes[index] == value:
                     yield self._numbers[entry]
-                entry = self._links[place]
+                entry = self._links[index]
 
     def _link(self, entry: int, hashes: Sequence[int]) -> None:
         for band, value in enumerate(hashes):

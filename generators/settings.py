@@ -1,7 +1,7 @@
-"""Settings of any tool: read from a YAML file, laid over one another, and checked.
+"""Settings of any command: read from a YAML file, merged with flags, and checked.
 
-A settings file is YAML with sections as keys. Flags and ``section.name=value`` words come on top of it, and a
-pydantic model says which settings there are.
+A settings file is YAML with sections as keys. Flags and ``section.name=value`` words override it, and a
+pydantic model defines the settings.
 """
 
 from __future__ import annotations
@@ -21,8 +21,16 @@ from overbench_tasks.errors import OverbenchError
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
+class SettingsSection(BaseModel, frozen=True, extra="forbid"):
+    """A section of a settings file: it cannot be changed, and an unknown setting in it is an error.
+
+    The field descriptions are the documentation.
+    """
+
+
 class _EachKeyOnce(yaml.SafeLoader):
-    """A key that a mapping has twice is an error, where YAML's last one would count without a word."""
+    """A loader that refuses a key that occurs twice in a mapping. YAML's own takes the last value
+    silently."""
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
@@ -39,7 +47,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     """The sections of a YAML file.
 
     Raises:
-        OverbenchError: it can't be read, has a key twice, or holds something else.
+        OverbenchError: it can't be read, has a key twice, or has no sections.
     """
     try:
         settings = yaml.load(file.read_text(encoding="utf-8"), _EachKeyOnce)  # noqa: S506 - a SafeLoader
@@ -53,10 +61,10 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 
 def assigned(assignments: Sequence[str]) -> dict[str, Any]:
-    """The sections that ``section.name=value`` words make; values are YAML.
+    """The sections that ``section.name=value`` words set; values are YAML.
 
     Raises:
-        OverbenchError: a word of another form.
+        OverbenchError: a word has another form.
     """
     merged: dict[str, Any] = {}
     for assignment in assignments:
@@ -68,10 +76,10 @@ def assigned(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def with_filters(settings: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
-    """``settings`` with the section ``filters`` under that name, where it has its earlier one, ``gates``.
+    """The settings with the section ``gates`` under its name of today, ``filters``.
 
     Args:
-        warn: that the earlier name goes; not of what an earlier version stored.
+        warn: warn that the old name will be removed. False for settings that an earlier version stored.
 
     Raises:
         OverbenchError: the section is there under both names.
@@ -87,19 +95,19 @@ def with_filters(settings: Mapping[str, Any], *, warn: bool = True) -> dict[str,
 
 
 def sections(values: Mapping[str, Any]) -> dict[str, Any]:
-    """``section.name`` settings as the sections of a settings file."""
-    found: dict[str, Any] = {}
+    """Values by ``section.name``, as the sections of a settings file."""
+    nested: dict[str, Any] = {}
     for setting, value in values.items():
         *path, name = setting.split(".")
-        section = found
+        section = nested
         for part in path:
             section = section.setdefault(part, {})
         section[name] = value
-    return found
+    return nested
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """``above`` laid over ``below``, section by section."""
+    """``below``, with the values of ``above`` in the place of its own, section by section."""
     merged = dict(below)
     for name, value in above.items():
         inner = merged.get(name)
@@ -110,11 +118,11 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(kind: type[Settings], settings: Mapping[str, Any], whose: str = "") -> Settings:
-    """The settings as a model of them.
+    """The settings as an instance of ``kind``.
 
     Raises:
-        OverbenchError: names each setting that can't be used, what was expected and what came; ``whose``
-            stands before it.
+        OverbenchError: some settings can't be used: for each the message says what was expected and what
+            came. ``whose`` is put before the message.
     """
     try:
         return kind.model_validate(settings)
@@ -131,14 +139,14 @@ def checked(kind: type[Settings], settings: Mapping[str, Any], whose: str = "") 
         raise OverbenchError("\n  ".join(lines)) from error
 
 
-def _nearest(kind: Any, place: Sequence[int | str]) -> str:
-    """Which setting may have been meant by an unknown one at ``place``, or all that are there."""
-    *path, last = place
+def _nearest(kind: Any, location: Sequence[int | str]) -> str:
+    """A hint on an unknown setting: the setting that was probably meant, or all settings of its section."""
+    *path, last = location
     for part in path:
         if _is_model(kind):
             kind = kind.model_fields[str(part)].annotation
             inside = get_origin(kind) in (Union, UnionType)
-        else:  # the key or place of a model in a mapping or sequence
+        else:  # the key or index of a model in a mapping or sequence
             inside = True
         if inside:
             kind = next(filter(_is_model, get_args(kind)), None)

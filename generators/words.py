@@ -1,8 +1,14 @@
-"""The words of a prompt: where they stand, how common they are, and which are no features."""
+"""The words of a prompt: their places, their frequency, and which of them cannot be features.
+
+There are two tokenisers. :func:`spans` and :func:`words_of` give words as they are written, with a hyphenated
+word as one. :func:`word_parts` is made of these words and gives them as texts are compared, with a hyphenated
+word as several. Only code on a fast path has a pattern of its own, and says why.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -13,19 +19,18 @@ Exclusion = Literal["", "stop_word", "number", "name", "punctuation", "not_a_wor
 """Why a word cannot be a feature; empty where it can."""
 
 NAME_FREQUENCY: Final = 1e-5
-"""A capitalised word inside a sentence is taken for a name if English uses it more rarely than this.
+"""A capitalised word inside a sentence is taken for a name if its frequency in English is below this.
 
-Commoner ones are kept: they are mostly groups and nationalities (Muslim, Mexican, Asian), which do set
-models off, or words that also mean something else; the frequency adjustment already holds back names
-like John.
+More frequent words can be features. Most of them are groups and nationalities (Muslim, Mexican, Asian), which
+do trigger refusals, or words with another meaning. Common names like John rank low by their frequency.
 """
 
 LONGEST_WORD: Final = 40
 """Characters. Longer runs are keys, encoded bytes or noise."""
 
-# Closed word classes, and what only keeps a request polite; not lists of "frequent words" such as
-# scikit-learn's, which also drop fire, cry, bill, find, move or bottom. What is merely common (get,
-# people, make) stays: dividing by the frequency ranks it low, and raw scores stay comparable.
+# Closed word classes and words of politeness. Lists of frequent words, such as scikit-learn's, also have
+# fire, cry, bill, find, move and bottom. Other common words (get, people, make) can be features: their
+# frequency ranks them low, and raw scores remain comparable.
 _FUNCTION_WORDS = """
 a an the this that these those such same other another each every either neither both all any some no
 none few many much more most less least several enough own
@@ -57,6 +62,7 @@ NUMBER_WORDS: Final = frozenset(_NUMBERS.split())
 _IDEOGRAPH = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 _START, _INNER = rf"[[\p{{L}}\p{{N}}]--{_IDEOGRAPH}]", rf"[[\p{{L}}\p{{N}}\p{{M}}\u200c\u200d]--{_IDEOGRAPH}]"
 _WORD = rf"(?:{_IDEOGRAPH}\p{{M}}*|{_START}{_INNER}*(?:['’ʼ\-\u2010\u2011]{_START}{_INNER}*)*)"
+_ONLY_WORDS = rf"(?V1){_WORD}"
 _SPAN = rf"(?V1)(?P<word>{_WORD})|(?:(?!{_WORD})[^\s\x1c-\x1f])+"
 _SENTENCE_ENDS = frozenset('.!?…:;\n"“”«»()[]•*-–—')
 _NUMBER = re.compile(r"\d[\d'\-]*(st|nd|rd|th|s)?")
@@ -71,26 +77,48 @@ class Span(NamedTuple):
 
 
 def spans(text: str) -> list[Span]:
-    """The words of a text and the marks between them, in order; blanks belong to neither.
+    """The words of a text and the marks between them, in order; white space belongs to neither.
 
-    A word is a run of letters, digits and combining marks, with apostrophes and hyphens inside it
-    (``don't``, ``self-harm``). An ideograph or kana is a word of its own. All else but blank
-    characters (punctuation, emoji, control characters) is marks. Offsets count code points.
+    A word is a run of letters, digits and combining marks, with apostrophes and hyphens inside it (``don't``,
+    ``self-harm``). Each ideograph and each kana is a word. Everything else except white space (punctuation,
+    emoji, control characters) is marks. Offsets count code points.
     """
     import regex
 
-    found = regex.finditer(_SPAN, text)
-    return [Span(match.start(), match.end(), match["word"] is not None) for match in found]
+    matches = regex.finditer(_SPAN, text)
+    return [Span(match.start(), match.end(), match["word"] is not None) for match in matches]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of :func:`spans` as they are written, in order: a hyphenated word is one word."""
+    import regex
+
+    return list(regex.findall(_ONLY_WORDS, text))
+
+
+def word_parts(text: str) -> list[str]:
+    """The words by which texts are compared, in order.
+
+    They are in Unicode form NFKC and casefolded, with straight apostrophes and without a possessive ``'s``. A
+    hyphenated word gives its parts: "self-harm" gives "self" and "harm".
+    """
+    words = words_of(_straight(unicodedata.normalize("NFKC", text).casefold()))
+    return [part for word in words for part in word.removesuffix("'s").split("-")]
 
 
 def plain(word: str) -> str:
     """The word casefolded, with straight apostrophes and hyphens and without a possessive ``'s``."""
-    folded = word.casefold().translate({0x2019: "'", 0x2BC: "'", 0x2010: "-", 0x2011: "-"})
+    folded = _straight(word.casefold())
     return folded.removesuffix("'s").removesuffix("'") or folded
 
 
+def _straight(text: str) -> str:
+    """The text with straight apostrophes and plain hyphens."""
+    return text.translate({0x2019: "'", 0x2BC: "'", 0x2010: "-", 0x2011: "-"})
+
+
 def pool_form(word: str, form: Form) -> str:
-    """The word as the feature pool counts it."""
+    """The form of a word under which its uses as a feature are counted."""
     import simplemma
 
     folded = plain(word)
@@ -100,30 +128,33 @@ def pool_form(word: str, form: Form) -> str:
 
 
 def frequency(word: str) -> float:
-    """How often English uses the word: its share of all words, in [0, 1]; 0 where wordfreq has none.
+    """The word's share of all English words, in [0, 1]; 0 for words that wordfreq does not have.
 
-    Forms count apart (``stole`` is not ``steal``); hyphenated words are rated by their parts.
+    Forms have their own frequencies (``stole`` is not ``steal``); that of a hyphenated word follows from its
+    parts.
     """
     from wordfreq import word_frequency
 
     return float(word_frequency(plain(word), "en")) if len(word) <= LONGEST_WORD else 0.0
 
 
-def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
-    """For each span of :func:`spans`: why it is no feature, or "".
+def exclusions(text: str, word_spans: Sequence[Span]) -> list[Exclusion]:
+    """For each span of :func:`spans`, why it cannot be a feature, or "".
 
     - ``punctuation``: marks.
     - ``not_a_word``: longer than :data:`LONGEST_WORD` characters.
     - ``number``: digits, with at most an ordinal or plural ending (``2nd``, ``1990s``), or a number word.
     - ``stop_word``: in :data:`STOP_WORDS`, a contraction with one of them (``don't``, ``what's``), or a
       single letter.
-    - ``name``: rarer than :data:`NAME_FREQUENCY` and capitalised inside a sentence, but not all in
-      capitals (LSD). Where most of a prompt's commoner words are capitalised as well (a headline,
-      shouting), no word is a name. A name that begins a sentence or is written small is not found.
+    - ``name``: less frequent than :data:`NAME_FREQUENCY` and capitalised inside a sentence, but not all in
+      capitals (LSD). If most of the more frequent words are capitalised too (a headline, shouting), no word
+      is a name. Names at the beginning of a sentence or in lower case are not recognised.
     """
-    words = [text[span.start : span.end] for span in found]
-    reasons = [_exclusion(word, span.is_word) for word, span in zip(words, found, strict=True)]
-    inside = [i for i, starts in enumerate(_sentence_starts(text, found)) if not starts and not reasons[i]]
+    words = [text[span.start : span.end] for span in word_spans]
+    reasons = [_exclusion(word, span.is_word) for word, span in zip(words, word_spans, strict=True)]
+    inside = [
+        i for i, starts in enumerate(_sentence_starts(text, word_spans)) if not starts and not reasons[i]
+    ]
     common = [words[i] for i in inside if frequency(words[i]) >= NAME_FREQUENCY]
     if len(common) >= 3 and 2 * sum(word[0].isupper() for word in common) > len(common):
         return reasons
@@ -134,7 +165,7 @@ def exclusions(text: str, found: Sequence[Span]) -> list[Exclusion]:
 
 
 def _exclusion(word: str, is_word: bool) -> Exclusion:
-    """The reasons that do not depend on where the word stands."""
+    """The reasons that do not depend on the word's place in the sentence."""
     if not is_word:
         return "punctuation"
     if len(word) > LONGEST_WORD:
@@ -149,11 +180,12 @@ def _exclusion(word: str, is_word: bool) -> Exclusion:
     return ""
 
 
-def _sentence_starts(text: str, found: Sequence[Span]) -> list[bool]:
-    """For each span: is it the first word, or is the mark that ends a sentence between it and the last?"""
+def _sentence_starts(text: str, word_spans: Sequence[Span]) -> list[bool]:
+    """For each span, whether it begins a sentence: it is the first word, or a mark before it ends a
+    sentence."""
     starts: list[bool] = []
     after, first = 0, True
-    for span in found:
+    for span in word_spans:
         starts.append(first or not _SENTENCE_ENDS.isdisjoint(text[after : span.start]))
         if span.is_word:
             after, first = span.end, False

@@ -1,41 +1,129 @@
-"""The ``overbench`` command: what it is called with, and where its commands are."""
+"""The ``overbench`` command: its commands, in groups, and how it ends."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import requires
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from overbench_tasks import __version__
 
+EVALUATE: Final = "Evaluate a model"
+LABELS: Final = "Check and change labels"
+GENERATE: Final = "Generate prompts"
+BENCHMARK: Final = "Make and read a benchmark"
+EXPLAIN: Final = "Explain refusals"
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """A command as ``overbench --help`` lists it.
+
+    Attributes:
+        module: the module of :mod:`overbench.commands` that has a function of the command's name.
+        group: the heading in ``overbench --help``.
+        example: a call, with which the command's own help opens.
+        renamed: earlier names of options, each with the name of today; taken with a warning until 0.3.
+    """
+
+    module: str
+    group: str
+    example: str
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+_LABELLER_WAS_BY: Final = {"--by": "--labeller", "--by_args": "--labeller_args"}
+_EXPLAIN_WAS_BY: Final = {"--by": "--edit", "--by_probability": "--refusal_probability"}
+
 COMMANDS: Final = {
-    **dict.fromkeys(("tasks-path", "doctor", "models", "quickstart"), "start_commands"),
-    **dict.fromkeys(("rescore", "agreement", "annotate"), "review_commands"),
-    **dict.fromkeys(
-        ("refresh", "label", "train", "attribute", "generate", "verify", "status"), "refresh_commands"
+    "quickstart": CommandEntry("start_commands", EVALUATE, "overbench quickstart"),
+    "doctor": CommandEntry("start_commands", EVALUATE, "overbench doctor"),
+    "tasks-path": CommandEntry(
+        "start_commands",
+        EVALUATE,
+        'lm_eval --include_path "$(overbench tasks-path)" --tasks overbench_hard --model hf',
     ),
-    "rewrite": "rewrite_commands",
-    **dict.fromkeys(("aggregate", "diff", "push", "report"), "release_commands"),
-    **dict.fromkeys(("diversity", "defence"), "prompt_commands"),
-    "subset": "subset_commands",
-    "campaign": "campaign_commands",
-    "compare": "compare_commands",
-    "explain": "explain_commands",
+    "models": CommandEntry("start_commands", EVALUATE, "overbench models smollm2-135m"),
+    "defence": CommandEntry("prompt_commands", EVALUATE, "overbench defence self-reminder"),
+    "compare": CommandEntry("compare_commands", EVALUATE, "overbench compare BASE NEW --max_increase 0.02"),
+    "campaign": CommandEntry("campaign_commands", EVALUATE, "overbench campaign campaign.yaml --dry_run"),
+    "rescore": CommandEntry(
+        "review_commands",
+        LABELS,
+        "overbench rescore samples_overbench.jsonl --labeller two-stage",
+        _LABELLER_WAS_BY,
+    ),
+    "annotate": CommandEntry(
+        "review_commands",
+        LABELS,
+        "overbench annotate samples_overbench.jsonl -o labels.csv",
+        _LABELLER_WAS_BY,
+    ),
+    "agreement": CommandEntry(
+        "review_commands",
+        LABELS,
+        "overbench agreement labels.csv --run samples_overbench.jsonl",
+        _LABELLER_WAS_BY,
+    ),
+    "refresh": CommandEntry(
+        "refresh_commands",
+        GENERATE,
+        "overbench refresh --run_dir runs/mine --model_args pretrained=MODEL --seeds seeds.jsonl",
+    ),
+    "label": CommandEntry("refresh_commands", GENERATE, "overbench label runs/mine"),
+    "train": CommandEntry("refresh_commands", GENERATE, "overbench train runs/mine"),
+    "attribute": CommandEntry("refresh_commands", GENERATE, "overbench attribute runs/mine --show 5"),
+    "generate": CommandEntry("refresh_commands", GENERATE, "overbench generate runs/mine"),
+    "verify": CommandEntry("refresh_commands", GENERATE, "overbench verify runs/mine"),
+    "status": CommandEntry("refresh_commands", GENERATE, "overbench status runs/mine"),
+    "rewrite": CommandEntry("rewrite_commands", GENERATE, "overbench rewrite rewrite.yaml --dry_run"),
+    "diversity": CommandEntry("prompt_commands", GENERATE, "overbench diversity mine=prompts.jsonl"),
+    "aggregate": CommandEntry(
+        "release_commands", BENCHMARK, "overbench aggregate runs/mine --responses OUT --out release"
+    ),
+    "report": CommandEntry("release_commands", BENCHMARK, "overbench report OUT --out report.html"),
+    "diff": CommandEntry("release_commands", BENCHMARK, "overbench diff release-1 release-2"),
+    "push": CommandEntry("release_commands", BENCHMARK, "overbench push release ORG/NAME --private"),
+    "subset": CommandEntry("subset_commands", BENCHMARK, "overbench subset overbench-2.0 --size 200"),
+    "explain": CommandEntry(
+        "explain_commands",
+        EXPLAIN,
+        'overbench explain "How do I kill a process?" --model_args pretrained=MODEL',
+        _EXPLAIN_WAS_BY,
+    ),
 }
-"""Every command, as ``--help`` lists them: a function in one of the modules of :mod:`overbench.commands`."""
+"""Every command, in the order of ``overbench --help``."""
 
 
 def with_underscores(word: str) -> str:
-    """lm-eval's spelling of an option's or a command's name, which stands for the one with hyphens, too."""
+    """lm-eval's spelling of an option or a command; the spelling with hyphens is accepted, too."""
     return word.replace("-", "_")
 
 
+class _Command(TyperCommand):
+    """Takes the earlier names of its options, with a warning."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [self._with_name_of_today(word) for word in args])
+
+    def _with_name_of_today(self, word: str) -> str:
+        name, equals, value = word.partition("=")
+        earlier = f"--{with_underscores(name.removeprefix('--'))}"
+        today = COMMANDS[str(self.name)].renamed.get(earlier) if name.startswith("--") else None
+        if today is None:
+            return word
+        typer.echo(f"{earlier} is now called {today}; the old name goes with 0.3.", err=True)
+        return f"{today}{equals}{value}"
+
+
 class Commands(TyperGroup):
-    """Imports the module of a command when the command is named, since its options are made of settings."""
+    """Imports a command's module only when the command is named, since its options are made of settings."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -45,47 +133,55 @@ class Commands(TyperGroup):
         name = next((name for name in COMMANDS if with_underscores(name) == function), None)
         if name is None:
             return None
-        module = import_module(f"overbench.commands.{COMMANDS[name]}")
+        entry = COMMANDS[name]
+        called = getattr(import_module(f"overbench.commands.{entry.module}"), function)
+        paragraphs = [" ".join(text.split()) for text in (called.__doc__ or "").split("\n\n")]
         loaded = typer.Typer(add_completion=False)
-        loaded.command(name)(getattr(module, function))
+        loaded.command(
+            name,
+            cls=_Command,
+            help="\n\n".join([f"Example: {entry.example}", *paragraphs]),
+            short_help=paragraphs[0],
+            rich_help_panel=entry.group,
+        )(called)
         return typer.main.get_command(loaded)
 
 
 app = typer.Typer(
     cls=Commands,
-    help="OVERBENCH: does this model refuse harmless prompts, and which words set it off?",
+    help="OVERBENCH measures how often a language model refuses harmless prompts, and which words cause it.",
     no_args_is_help=True,
     add_completion=False,
-    # Of all commands: each option is declared with underscores and taken with hyphens as well.
+    # Each option is declared with underscores; the spelling with hyphens is accepted as well.
     context_settings={"token_normalize_func": with_underscores},
     pretty_exceptions_enable=False,
 )
 
 
 def main() -> None:
-    """Entry point: errors that a user can mend end with their message, not with a traceback."""
+    """Entry point. An error that a user can mend ends with its message, without a traceback."""
     from overbench_tasks.errors import OverbenchError
 
     try:
         app()
     except OverbenchError as error:
-        _end(str(error))
+        _end(str(error), error.exit_code)
     except ModuleNotFoundError as error:
         if error.name is None or (extra := _extra_with(error.name.partition(".")[0])) is None:
             raise
         _end(f"This needs {error.name}, which is not installed: pip install 'overbench[{extra}]'.")
 
 
-def _end(message: str) -> NoReturn:
+def _end(message: str, exit_code: int = 1) -> NoReturn:
     typer.secho(f"Error: {message}", fg="red", err=True)
-    raise SystemExit(1) from None
+    raise SystemExit(exit_code) from None
 
 
 def _extra_with(module: str) -> str | None:
-    """The first extra of this package that brings a module; None: none does."""
+    """The first extra of this package that installs a module; None if no extra does."""
     name = {"sklearn": "scikit-learn"}.get(module, module)
-    for one in requires("overbench") or ():
-        requirement, _, extra = one.partition("extra == ")
+    for line in requires("overbench") or ():
+        requirement, _, extra = line.partition("extra == ")
         if extra and re.match(rf"{re.escape(name)}\b(?!-)", requirement):
             return extra.strip("'\"")
     return None

@@ -1,4 +1,4 @@
-"""What ``overbench doctor`` checks. Each check says what was found and, if need be, what to do."""
+"""The checks of ``overbench doctor``: what each finds and, where something is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ TASKS = (
     "overbench_hard_think",
     "overbench_balance",
     "overbench_pairs",
+    "overbench_answers",
     "oversensitivity",
     "oversensitivity_neighbours",
     "safety",
 )
 
 LM_EVAL = "lm-eval>=0.4.13,<0.6"
-"""The versions that work."""
+"""The versions that OVERBENCH works with."""
 
 BACKENDS = {
     "hf": ("torch", "transformers", "accelerate", "gguf"),
@@ -48,7 +49,7 @@ BACKENDS = {
     "report": ("duckdb", "matplotlib", "seaborn"),
     "ray": ("ray",),
 }
-"""What each extra brings in, by import name."""
+"""Extra -> the modules that it installs."""
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 
@@ -63,7 +64,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report. ``advice`` is empty where there is nothing to do."""
+    """The result of a check. ``advice`` is empty if there is nothing to do."""
 
     topic: str
     status: Status
@@ -72,7 +73,7 @@ class Check:
 
 
 def run_checks() -> Iterator[Check]:
-    """All checks in reading order; importing the backends takes seconds, so they come one by one."""
+    """All checks in reading order, one by one, since importing the backends takes seconds."""
     for checks in (_lm_eval, _tasks, _model_types, _backends, _gpus, _keys, _data):
         yield from checks()
 
@@ -88,7 +89,7 @@ def _lm_eval() -> Iterator[Check]:
 
 def _tasks() -> Iterator[Check]:
     folder = autoload.tasks_path()
-    logging.disable(logging.WARNING)  # what lm-eval says of every task that brings its own data
+    logging.disable(logging.WARNING)  # lm-eval warns of every task that has its own data
     try:
         from lm_eval.tasks import TaskManager
 
@@ -96,7 +97,7 @@ def _tasks() -> Iterator[Check]:
         missing = [name for name in TASKS if name not in manager.all_tasks]
         if not missing:
             manager.load([TASKS[0]])
-    except Exception as error:  # any broken lm-eval: say so, do not add a traceback to it
+    except Exception as error:  # lm-eval can be broken in any way; the check reports it without a traceback
         found = f"lm-eval cannot load them ({type(error).__name__}: {error})"
         yield Check("tasks", Status.FAIL, found, f"pip install --force-reinstall '{LM_EVAL}'")
         return
@@ -157,7 +158,7 @@ def _import_problem(module: str) -> str:
 
 
 def _gpus() -> Iterator[Check]:
-    """What there is; what it changes is settings."""
+    """The GPUs, and the settings that differ on them."""
     by_torch, by_driver = _seen_by_torch(), _seen_by_driver()
     if by_driver and not by_torch:
         found = (
@@ -169,12 +170,13 @@ def _gpus() -> Iterator[Check]:
         yield Check("GPUs", Status.OK, "none: hf, attribution and classifiers use the CPU")
     else:
         yield Check("GPUs", Status.OK, _counted(by_torch))
-    asked = TargetSettings.model_fields["batch_size"].default
+    batch_size = TargetSettings.model_fields["batch_size"].default
     in_flight = EndpointSettings.model_fields["concurrency"].default
     yield Check(
         "settings on a GPU",
         Status.OK,
-        f"batch_size auto for hf and vllm (lm_eval's is 1, a refresh's {asked}); attribution.batch_tokens "
+        f"batch_size auto for hf and vllm (lm_eval's is 1, a refresh's {batch_size}); "
+        "attribution.batch_tokens "
         f"{ACCELERATOR_TOKENS:,}, which is its default there ({CPU_TOKENS:,} on a CPU): more where memory "
         f"allows; concurrency of a judge or writer that a vLLM server answers for 64 and more ({in_flight})",
     )
@@ -185,20 +187,20 @@ def _seen_by_torch() -> list[str]:
         import torch
 
         devices = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-        seen = [torch.cuda.get_device_properties(device) for device in devices]
-        found = [f"{one.name}, {one.total_memory / 2**20:.0f} MiB" for one in seen]
-        return found or (["Apple's (MPS)"] if torch.backends.mps.is_available() else [])
-    except Exception:  # no torch, or one that is broken in any way: extra hf tells
+        properties = [torch.cuda.get_device_properties(device) for device in devices]
+        names = [f"{gpu.name}, {gpu.total_memory / 2**20:.0f} MiB" for gpu in properties]
+        return names or (["Apple's (MPS)"] if torch.backends.mps.is_available() else [])
+    except Exception:  # torch is missing or broken in any way; the check of the extra hf says so
         return []
 
 
 def _seen_by_driver() -> list[str]:
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
+        output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return []
-    return [line.strip() for line in told.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in output.stdout.splitlines() if line.strip()]
 
 
 def _counted(names: list[str]) -> str:

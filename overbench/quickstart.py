@@ -1,4 +1,4 @@
-"""``overbench quickstart``: one real score, through the same Python API that lm_eval's users call."""
+"""``overbench quickstart``: measure a model, through lm-eval's Python API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(
     device: str | None,
     output_path: Path | None,
 ) -> None:
-    """Score a model on ``overbench_hard``; print lm-eval's table, refused prompts and the command.
+    """Measure a model on ``overbench_hard``; print lm-eval's table, refused prompts and lm-eval's command.
 
     Args:
         model: lm-eval's model type.
@@ -51,11 +51,16 @@ def run(
     if model_args is None:
         named = models.find(MODEL)
         model_args = models.model_args(named, models.fetch(named))
-    asked: dict[str, Any] = {"model": model, "model_args": model_args, "tasks": TASK}
-    asked |= {"limit": limit, "batch_size": batch_size}
-    asked |= {"device": device} if device else {}
+    options: dict[str, Any] = {
+        "model": model,
+        "model_args": model_args,
+        "tasks": TASK,
+        "limit": limit,
+        "batch_size": batch_size,
+    }
+    options |= {"device": device} if device else {}
     typer.echo(f"Asking {number_of(limit, 'harmless prompt')} of {TASK} ...", err=True)
-    results = _evaluate(asked, output_path)
+    results = _evaluate(options, output_path)
 
     from lm_eval.utils import make_table
 
@@ -65,8 +70,11 @@ def run(
         typer.echo(line)
     again = "The same"
     if 2 * sum(verdict.reason == "unfinished_reasoning" for _, verdict in _verdicts(samples)) > len(samples):
-        again, asked["tasks"] = "Most replies end inside the model's reasoning. With room for it", THINK_TASK
-    typer.echo(f"\n{again}, with lm-eval's own command:\n  {_lm_eval_command(asked, output_path)}")
+        again, options["tasks"] = (
+            "Most replies end inside the model's reasoning. With room for it",
+            THINK_TASK,
+        )
+    typer.echo(f"\n{again}, with lm-eval's own command:\n  {_lm_eval_command(options, output_path)}")
 
 
 def _require_local_models() -> None:
@@ -80,13 +88,13 @@ def _require_local_models() -> None:
         )
 
 
-def _evaluate(asked: Mapping[str, Any], output_path: Path | None) -> dict[str, Any]:
+def _evaluate(options: Mapping[str, Any], output_path: Path | None) -> dict[str, Any]:
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
 
     tracker = EvaluationTracker(output_path=str(output_path)) if output_path else None
     results: dict[str, Any] = simple_evaluate(
-        **{"device": default_device(), **asked, "tasks": [TASK]},
+        **{"device": default_device(), **options, "tasks": [TASK]},
         apply_chat_template=True,
         log_samples=True,
         evaluation_tracker=tracker,
@@ -97,9 +105,9 @@ def _evaluate(asked: Mapping[str, Any], output_path: Path | None) -> dict[str, A
     return results
 
 
-def _lm_eval_command(asked: Mapping[str, Any], output_path: Path | None) -> str:
+def _lm_eval_command(options: Mapping[str, Any], output_path: Path | None) -> str:
     words = ["lm_eval"]
-    for name, value in asked.items():
+    for name, value in options.items():
         words += [f"--{name}", str(value)]
     words += ["--apply_chat_template"]
     words += ["--log_samples", "--output_path", str(output_path)] if output_path else []
@@ -107,10 +115,10 @@ def _lm_eval_command(asked: Mapping[str, Any], output_path: Path | None) -> str:
 
 
 def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
-    """For the terminal, at most :data:`SHOWN` refused prompts of lm-eval's samples of one of our tasks.
+    """At most :data:`SHOWN` refused prompts of lm-eval's samples of one of our tasks, for the terminal.
 
-    The words that each is built around are marked, with whose they are; how the reply began, and the rule,
-    follow.
+    The words that each prompt is built around are marked, with their origin. The beginning of the reply and
+    the rule that labelled it follow.
     """
     refused = [(sample, verdict) for sample, verdict in _verdicts(samples) if verdict.label == "refused"]
     if not refused:
@@ -128,10 +136,10 @@ def refused_lines(samples: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _whose(doc: Mapping[str, Any]) -> str:
-    """Whose words a prompt's are; "" where it has none."""
-    found, named = attributed_features(doc), named_features(doc)
-    if found:
-        return f"  [found by attribution: {printable(', '.join(found))}]"
+    """The origin of a prompt's words; "" if it has none."""
+    attributed, named = attributed_features(doc), named_features(doc)
+    if attributed:
+        return f"  [found by attribution: {printable(', '.join(attributed))}]"
     return f"  [named by its writer: {printable(', '.join(named))}]" if named else ""
 
 
@@ -148,4 +156,4 @@ def mark_features(prompt: str, features: Sequence[str]) -> str:
     if not words:
         return prompt
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
-    return pattern.sub(lambda found: typer.style(found.group(), fg="red", bold=True), prompt)
+    return pattern.sub(lambda match: typer.style(match.group(), fg="red", bold=True), prompt)

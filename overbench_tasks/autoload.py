@@ -91,7 +91,7 @@ def _add_our_models(models_module) -> None:
 
     for kind in OUR_TYPES:
         if kind.name not in registry:
-            registry.register(kind.name, target=kind.place)
+            registry.register(kind.name, target=kind.target)
 
 
 def _add_our_folder(index_module) -> None:

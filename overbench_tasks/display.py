@@ -1,4 +1,4 @@
-"""A table, whoever reads it: lines for a terminal, Markdown; a page has a template of its own for it.
+"""Tables as lines for a terminal and as Markdown. Pages have a template of their own for tables.
 
 What stands in a cell may be strangers' text. Each form disarms it in its own way when it is written out.
 """
@@ -124,7 +124,7 @@ def table_of(
 ) -> Table:
     """A table of cells, rates, counts and texts; columns whose cells all sort by value are numeric."""
     cells = tuple(tuple(map(_cell, row)) for row in rows)
-    texts = {place for row in cells for place, cell in enumerate(row) if cell.sort is None}
+    texts = {index for row in cells for index, cell in enumerate(row) if cell.sort is None}
     numeric = frozenset(range(len(columns)) if cells else ()) - texts
     return Table(tuple(columns), cells, numeric, key, caption, ordered_by, wide)
 
@@ -146,8 +146,8 @@ def terminal_lines(table: Table, indent: int = 2) -> Iterator[str]:
     from rich.text import Text
 
     grid = Grid(box=None, pad_edge=False, show_header=any(table.columns))
-    for place, column in enumerate(table.columns):
-        right = place in table.numeric
+    for index, column in enumerate(table.columns):
+        right = index in table.numeric
         grid.add_column(Text(printable(column)), justify="right" if right else "left", no_wrap=True)
     for row in table.rows:
         grid.add_row(*(Text(printable(_with_detail(cell))) for cell in row))
@@ -168,17 +168,17 @@ def markdown_lines(
     Args:
         disarm: what becomes of the texts of headers and cells; by default marks still count.
         most_rows: so many of the rows at most.
-        aligned: columns stand below one another, for who reads it in a terminal.
+        aligned: pad the cells, so that the columns line up in a terminal.
     """
     texts = [[disarm(column) for column in table.columns]]
     texts += [[disarm(_with_detail(cell)) for cell in row] for row in table.rows[:most_rows]]
     widths = [max(map(len, column)) if aligned else 3 for column in zip(*texts, strict=True)]
     rule = []
-    for place, width in enumerate(widths):
-        right = place in table.numeric
+    for index, width in enumerate(widths):
+        right = index in table.numeric
         rule.append(f"{'-' * (width - 1 if aligned else width)}:" if right else "-" * width)
         for row in texts if aligned else ():
-            row[place] = f"{row[place]:{'>' if right else '<'}{width}}"
+            row[index] = f"{row[index]:{'>' if right else '<'}{width}}"
     for row in (texts[0], rule, *texts[1:]):
         yield f"| {' | '.join(row)} |"
 

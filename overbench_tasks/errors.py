@@ -5,3 +5,6 @@ from __future__ import annotations
 
 class OverbenchError(ValueError):
     """Something cannot start or go on. The message says what was expected, what came, what to do."""
+
+    exit_code = 1
+    """What the command line ends with."""

@@ -1,6 +1,7 @@
 """lm-eval filters that turn replies into verdicts, written as JSON so that sample logs keep them.
 
-A filter gets all of a task's replies at once. ``versions``, where a filter has it, goes into the
+A filter gets all of a task's replies at once, of a distributed run those of its rank, and finds the canned
+ones among them (:mod:`overbench_tasks.refusal.canned`). ``versions``, where a filter has it, goes into the
 results. Settings are checked when a filter is built, which
 :class:`~overbench_tasks.task.OverbenchTask` does before anything is generated; from then on a
 filter must not raise, since that would lose the run's replies.
@@ -11,16 +12,19 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import filter_registry, register_filter
 
-from overbench_tasks.labellers.labeller import Labeller, LabellerKind
+from overbench_tasks.answer_keys.check import check_reply
+from overbench_tasks.labellers.labeller import Labeller, LabellerKind, with_answer_key
 from overbench_tasks.labellers.registry import filter_kinds
 from overbench_tasks.providers.model_reply import ModelReply, settled
-from overbench_tasks.records import LabelReplies, Pair, Verdict
+from overbench_tasks.records import Pair, Verdict
+from overbench_tasks.refusal import canned
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
@@ -42,14 +46,43 @@ class LabelFilter(Filter):
     def __init__(self, **settings: Any) -> None:
         super().__init__()
         self._labeller: Labeller = self.kind.make(self.kind.read_settings(settings))
-        self.versions = self._labeller.versions
+        self.versions = {**self._labeller.versions, **canned.VERSIONS}
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[dict[str, Any]]) -> list[list[str]]:
-        """See :func:`_json_verdicts`."""
-        verdicts = _json_verdicts(resps, docs, self._label, self.kind.detects_evasion)
+        """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
+        replies = [list(document) for document in resps]
+        pairs: list[Pair] = [
+            (with_answer_key(doc["prompt"], doc), reply)
+            for document, doc in zip(replies, docs, strict=True)
+            for reply in document
+        ]
+        labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
+        verdicts = [
+            [
+                verdict_to_json(
+                    _with_key_check(next(labelled), doc, reply), evasion_measured=True, reply=reply
+                )
+                for reply in document
+            ]
+            for document, doc in zip(replies, docs, strict=True)
+        ]
         if summary := self._labeller.summary():
             _eval_logger.info(summary)
+        if (waiting := self._labeller.waits_for()) is not None:
+            _eval_logger.warning(
+                "Replies stay unscored until their labels come. %s Instead of running the task again, label "
+                "its --log_samples files: overbench rescore, with the same labeller and settings.",
+                waiting,
+            )
         return verdicts
+
+    def _label_unless_withheld(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """What the provider said of a reply settles it before the labeller sees any."""
+        known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
+        read = iter(
+            self._label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None])
+        )
+        return [verdict or next(read) for verdict in known]
 
     def _label(self, pairs: Sequence[Pair]) -> list[Verdict]:
         with self._labeller:
@@ -73,37 +106,21 @@ def register_filters() -> None:
 register_filters()
 
 
-def _json_verdicts(
-    resps: Iterable[Sequence[str]],
-    docs: Sequence[dict[str, Any]],
-    label: LabelReplies,
-    detects_evasion: bool,
-) -> list[list[str]]:
-    """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`.
-
-    What the provider said of a reply settles it before ``label`` sees any.
-
-    Args:
-        detects_evasion: whether ``label`` can tell an evasive reply.
-    """
-    replies = [list(document) for document in resps]
-    pairs: list[Pair] = [
-        (doc["prompt"], reply) for document, doc in zip(replies, docs, strict=True) for reply in document
-    ]
-    known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
-    read = iter(label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None]))
-    verdicts = (
-        verdict_to_json(verdict or next(read), detects_evasion, reply)
-        for verdict, (_, reply) in zip(known, pairs, strict=True)
-    )
-    return [[next(verdicts) for _ in document] for document in replies]
+def _with_key_check(verdict: Verdict, doc: Mapping[str, Any], reply: str) -> Verdict:
+    """``verdict``, with what the reply holds of the prompt's answer key, where there is one."""
+    if not doc.get("answer_key"):
+        return verdict
+    cut = isinstance(reply, ModelReply) and reply.cut
+    return replace(verdict, key_check=check_reply(doc, reply, cut=cut))
 
 
 def verdict_to_json(verdict: Verdict, evasion_measured: bool = False, reply: str = "") -> str:
     """:meth:`Verdict.as_json`, what the metrics must know of the labeller and what the provider said of
     the reply, as text: readable in ``filtered_resps``, which lm-eval writes with ``str()``."""
-    said = reply.told() if isinstance(reply, ModelReply) else {"finish_reason": None}
-    return json.dumps({**verdict.as_json(), "evasion_measured": evasion_measured, **said}, ensure_ascii=False)
+    ending = reply.ending() if isinstance(reply, ModelReply) else {"finish_reason": None}
+    return json.dumps(
+        {**verdict.as_json(), "evasion_measured": evasion_measured, **ending}, ensure_ascii=False
+    )
 
 
 def verdict_from_json(text: str) -> Verdict:

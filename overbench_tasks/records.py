@@ -40,6 +40,23 @@ UNKNOWN_BLOCK: Final = "blocked: unknown, "
 """What ``Verdict.reason`` begins with where the provider is ``unknown``: nobody's way of withholding that we
 know. Its words follow."""
 
+FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
+"""Why a saved reply has no label where that is due to the reply. Any other reason of an unscored verdict is a
+failure of the labeller, which may label the reply when it is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """What a reply holds of its prompt's answer key (:mod:`overbench_tasks.answer_keys`).
+
+    Attributes:
+        missing: the names of the things that the reply does not hold; empty where it holds all of them.
+        cut: whether the reply ended at the token limit.
+    """
+
+    missing: tuple[str, ...]
+    cut: bool
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -54,6 +71,10 @@ class Verdict:
         sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
         category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
             say.
+        key_check: of a reply to a prompt with an answer key; None of any other.
+        fingerprint: what :mod:`overbench_tasks.refusal.canned` compares with the other replies of a run; ""
+            of a reply that it leaves alone.
+        alone: of a verdict that other replies of the run changed, the verdict on this reply alone.
     """
 
     label: Label
@@ -62,6 +83,9 @@ class Verdict:
     kind: Kind | None = None
     sure: bool = True
     category: str = ""
+    key_check: KeyCheck | None = None
+    fingerprint: str = ""
+    alone: Verdict | None = None
 
     @property
     def blocked(self) -> bool:
@@ -80,8 +104,9 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
-        ``category`` are there where a provider withheld the reply."""
-        known = {
+        ``category`` are there where a provider withheld the reply, ``missing`` and ``cut`` where the prompt
+        has an answer key, ``fingerprint`` and ``alone`` where there are any."""
+        known: dict[str, Any] = {
             "label": self.label,
             "reason": self.reason,
             "by": self.by,
@@ -89,7 +114,15 @@ class Verdict:
             "sure": self.sure,
             "blocked": self.blocked,
         }
-        return known | ({"provider": self.provider, "category": self.category} if self.provider else {})
+        if self.provider:
+            known |= {"provider": self.provider, "category": self.category}
+        if self.key_check:
+            known |= {"missing": list(self.key_check.missing), "cut": self.key_check.cut}
+        if self.fingerprint:
+            known["fingerprint"] = self.fingerprint
+        if self.alone:
+            known["alone"] = self.alone.as_json()
+        return known
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Verdict:
@@ -101,6 +134,7 @@ class Verdict:
         label: Label = LABELS[LABELS.index(record["label"])]
         kind = record.get("kind") or ("blocked" if record.get("blocked") else None)
         known = None if kind is None else KINDS[KINDS.index(kind)]
+        missing = record.get("missing")
         return cls(
             label,
             str(record["reason"]),
@@ -108,6 +142,9 @@ class Verdict:
             known,
             bool(record.get("sure", True)),
             str(record.get("category") or ""),
+            None if missing is None else KeyCheck(tuple(map(str, missing)), bool(record.get("cut"))),
+            str(record.get("fingerprint") or ""),
+            cls.from_json(record["alone"]) if record.get("alone") else None,
         )
 
 

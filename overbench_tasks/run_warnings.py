@@ -10,9 +10,9 @@ from overbench_tasks.providers.model_types import KEEPS_BLOCKS
 logger = logging.getLogger(__name__)
 
 FIRST_REPLIES: Final = 20
-"""Of which more than half must be unfinished reasoning, or all be unknown blocks, for it to be said."""
+"""A warning comes where more than half of so many are unfinished reasoning, or all are unknown blocks."""
 EMPTY_SHARE: Final = 0.02
-"""From that share of empty replies on it is said, of lm-eval's own API types."""
+"""From this share of empty replies on, a run with one of lm-eval's own API types is warned of them."""
 
 ROOM: Final = "--tasks overbench_hard_think (overbench_think), or --gen_kwargs max_gen_toks=4096"
 """The flags of lm_eval that leave a model room for its reasoning."""
@@ -35,7 +35,7 @@ _ELSEWHERE: Final[dict[Backend, str]] = {
     "other": "What follows </think> is labelled.",
 }
 
-_said: set[tuple[str, str]] = set()
+_warned: set[tuple[str, str]] = set()
 
 
 def backend_of(lm: Any) -> Backend:
@@ -139,13 +139,31 @@ def first_rows(lm: Any, task: str, limit: int, asked: int, categories: int) -> N
     )
 
 
+def little_room_for_keys(lm: Any, task: str, max_tokens: int, needed: int) -> None:
+    """Say that replies to prompts with answer keys have few tokens.
+
+    Args:
+        task: whose prompts they are.
+        max_tokens: how many new tokens a reply may have.
+        needed: how many a full answer may need.
+    """
+    _say(
+        f"keys {task}",
+        lm,
+        f"prompts of {task} have answer keys, and a reply may have only {max_tokens} new tokens."
+        f"\nA full answer may need {needed}; replies that are cut off count in cut_rate alone."
+        "\n--tasks overbench_answers has room and shows answered_rate, or "
+        f"--gen_kwargs max_gen_toks={needed}.",
+    )
+
+
 def _say(what: str, lm: Any, text: str) -> None:
     """Once per model, on one rank."""
     name = str(getattr(lm, "tokenizer_name", "") or getattr(lm, "model", "") or type(lm).__name__)
-    if getattr(lm, "rank", 0) == 0 and (what, name) not in _said:
-        _said.add((what, name))
+    if getattr(lm, "rank", 0) == 0 and (what, name) not in _warned:
+        _warned.add((what, name))
         logger.warning("\n%s\nOVERBENCH: %s\n%s", "!" * 100, text, "!" * 100)
 
 
 def _names(lm: Any) -> set[str]:
-    return {one.__name__ for one in type(lm).__mro__}
+    return {kind.__name__ for kind in type(lm).__mro__}

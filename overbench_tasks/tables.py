@@ -1,7 +1,7 @@
-"""Tables in files: the one reader of JSONL, CSV and Parquet; the one way to write a file whole; checksums.
+"""Reads tables from JSONL, CSV and Parquet files, writes files whole, and computes checksums.
 
-A row that can't be read is an error that names file and row; or, for sources that shouldn't fail for one
-row of many thousand, the reader's caller is told of it and the next row is read.
+A row that can't be read is an error that names file and row. A caller whose source should not fail for a
+single row passes ``on_bad_row``: it gets the error, and reading goes on with the next row.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from overbench_tasks.text import number_of
 SUFFIXES: Final = (".jsonl", ".csv", ".parquet")
 
 OnBadRow = Callable[[OverbenchError], object]
-"""Told what is wrong with a row that can't be read."""
+"""Gets the error of a row that can't be read."""
 
 csv.field_size_limit(1 << 30)  # replies can be longer than the csv module's 128 KiB
 
 
 @contextmanager
 def whole_file(file: Path, *, sync: bool = False) -> Iterator[TextIO]:
-    """A text file in UTF-8 (``.buffer`` takes bytes) that takes its place whole at the end, or not at all.
+    """A text file in UTF-8 (``.buffer`` takes bytes) that appears whole at the end of the block, or never.
 
     Args:
-        file: its folder is made where it is missing; what is there is replaced.
+        file: its folder is made where it is missing; an existing file is replaced.
         sync: wait until the disk has it.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written; the earlier file stays.
     """
     partial = file.with_name(f"{file.name}.partial")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,9 +80,9 @@ def matching_files(patterns: Sequence[str]) -> list[Path]:
             files[path] = None
             continue
         matches = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207 - which takes hidden ones too
-        if not (found := sorted(match for match in matches if match.is_file())):
+        if not (matching := sorted(match for match in matches if match.is_file())):
             raise OverbenchError(f"Expected files that match {pattern}, found none. Check the pattern.")
-        files |= dict.fromkeys(found)
+        files |= dict.fromkeys(matching)
     return list(files)
 
 
@@ -113,8 +113,8 @@ def read_records(
         path: also with ``.gz``.
         kinds: the suffixes that are accepted.
         columns: of a Parquet file, which are read; all of them where it has none of these.
-        on_bad_row: told of each row that can't be read, which is then passed over; bytes that are not
-            UTF-8 are no error then but lone surrogates. None: such rows are raised.
+        on_bad_row: gets the error of each row that can't be read, and the row is skipped. Bytes that are not
+            UTF-8 then become lone surrogates. None: the first such error is raised.
 
     Raises:
         OverbenchError: the file cannot be read; without ``on_bad_row``, a row of it cannot be read.
@@ -272,8 +272,8 @@ def _parquet_rows(
         if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
             return list(column.to_pylist())
         # One by one, so that one value that is no UTF-8 does not spoil the rest.
-        found = column.cast(pyarrow.large_binary()).to_pylist()
-        return [None if value is None else value.decode("utf-8", errors) for value in found]
+        encoded = column.cast(pyarrow.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", errors) for value in encoded]
 
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(stream.read()) if path.suffix == ".gz" else path)

@@ -2,7 +2,8 @@
 
 Beyond lm-eval's own class it does what task files cannot. It drops the extra replies that padding gives to
 short ranks. It warns of what spoils replies: a chat model asked without its chat template, reasoning that
-never ends, blocks that nobody knows (:mod:`overbench_tasks.run_warnings`). It keeps out of lm-eval's request
+never ends, blocks that nobody knows (:mod:`overbench_tasks.run_warnings`), replies that are all the same.
+It keeps out of lm-eval's request
 cache. It builds the filters before anything is generated, so that their settings are checked in time. It
 writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
 the results' metadata.
@@ -13,13 +14,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lm_eval.api.instance import Instance
 
 from overbench_tasks import __version__, run_warnings
+from overbench_tasks.answer_keys.check import NEEDED_TOKENS, seems_cut
 from overbench_tasks.filters import measures_evasion, verdict_from_json
 from overbench_tasks.lm_eval_compat import (
     GenerationTask,
@@ -28,17 +30,22 @@ from overbench_tasks.lm_eval_compat import (
     model_under_evaluation,
 )
 from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
+from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
-from overbench_tasks.providers.model_reply import ModelReply, settled, unknown_block
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
+from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
 from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.canned import RANKS, OpeningCounts
 
 if TYPE_CHECKING:
     import datasets
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
+
+EQUAL_REPLIES: Final = "overbench_equal_replies"
+"""The key of the results' metadata that warns where nearly all replies are the same text."""
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
@@ -54,7 +61,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     """The metrics of one safe document.
 
     Args:
-        doc: a row of :func:`~overbench_tasks.prompts.prompt_sets.checked_rows`.
+        doc: a row of :func:`~overbench_tasks.prompts.prompt_rows.checked_rows`.
         results: one element, the JSON verdicts of the prompt's replies.
 
     Returns:
@@ -63,6 +70,13 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) ->
     verdicts = [verdict_from_json(text) for text in results[0]]
     measured = measures_evasion(results[0][0])
     return document_metrics(verdicts, doc["overbench_category"], evasion_measured=measured)
+
+
+def process_answer_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
+    """The metrics of one safe document of a set with answer keys: those of :func:`process_results`, and
+    :func:`~overbench_tasks.metrics.answer_rates.answer_metrics`."""
+    verdicts = [verdict_from_json(text) for text in results[0]]
+    return {**process_results(doc, results), **answer_metrics(verdicts)}
 
 
 def process_unsafe_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
@@ -87,7 +101,7 @@ def process_pair_results(
 
 
 def kept_prompts(task: str) -> dict[str, datasets.Dataset] | None:
-    """A task's prompts out of :data:`~overbench_tasks.prompts.prompt_sets.KEPT_PROMPTS`; None where it does
+    """A task's prompts out of :data:`~overbench_tasks.prompts.task_dataset.KEPT_PROMPTS`; None where it does
     not name the task. They are mapped into memory, so what is not asked is not read."""
     import datasets
 
@@ -125,7 +139,19 @@ class OverbenchTask(GenerationTask):
             if not options.get("apply_chat_template") and _has_chat_template(lm):
                 run_warnings.no_chat_template(lm)
             self._look_at_limit(lm, int(options.get("limit") or 0))
+            if self._has_keys and self._max_tokens < NEEDED_TOKENS:
+                run_warnings.little_room_for_keys(lm, self.config.task, self._max_tokens, NEEDED_TOKENS)
             watch(lm)
+
+    @property
+    def _has_keys(self) -> bool:
+        """Whether the prompts have answer keys."""
+        return "answer_key" in self.eval_docs.column_names
+
+    @property
+    def _max_tokens(self) -> int:
+        """New tokens that a reply may have, with what ``--gen_kwargs`` says."""
+        return int((self.config.generation_kwargs or {}).get("max_gen_toks", 0))
 
     def _look_at_limit(self, lm: Any, limit: int) -> None:
         """Say where first rows leave out half of the categories or more, and would hardly by chance."""
@@ -157,15 +183,36 @@ class OverbenchTask(GenerationTask):
             # copies' replies land behind the real ones and are not ours to score.
             own = instance.resps[: self.config.repeats]
             instance.resps = [with_opening(lm, instance.args[0], reply) for reply in own]
+            if instance.doc.get("answer_key"):
+                instance.resps = [with_ending(lm, reply, self._max_tokens) for reply in instance.resps]
         replies = [reply for instance in self._instances or [] for reply in instance.resps]
         empty = sum(not reply.strip() for reply in replies)
         if empty > run_warnings.EMPTY_SHARE * len(replies) and _is_a("TemplateAPI", lm):
             run_warnings.empty_replies(lm, empty, len(replies))
         look_at_first_replies(lm, replies)
         filtered: list[Instance] | None = super().apply_filters()
-        if getattr(lm, "world_size", 1) == 1:  # a rank knows its own share alone
+        if (ranks := getattr(lm, "world_size", 1)) == 1:  # a rank knows its own share alone
             self._tell_blocks()
+            self._warn_of_equal_replies()
+        else:
+            self.config.metadata = {**(self.config.metadata or {}), RANKS: ranks}
         return filtered
+
+    def _warn_of_equal_replies(self) -> None:
+        """Log where nearly all replies are the same text, and write it into the results."""
+        counts = OpeningCounts()
+        verdicts = []
+        for instance in self._instances or []:
+            first: Sequence[str] = next(iter(instance.filtered_resps.values()), [])
+            for reply, text in zip(instance.resps, first, strict=False):
+                verdict = verdict_from_json(text)
+                counts.add(instance.doc["prompt"], reply, known=verdict.fingerprint)
+                verdicts.append(verdict)
+        warning = counts.shared().warning_beside(verdicts)
+        known = {key: value for key, value in (self.config.metadata or {}).items() if key != EQUAL_REPLIES}
+        self.config.metadata = known | ({EQUAL_REPLIES: warning} if warning else {})
+        if warning:
+            _eval_logger.warning("%s: %s", self.config.task, warning)
 
     def _tell_blocks(self) -> None:
         """Log who withheld replies, and write it into the results: by the first filter, which counts."""
@@ -245,6 +292,24 @@ def with_opening(lm: Any, context: Any, reply: str) -> str:
     if opened and "</think>" not in reply and getattr(lm, "think_end_token", None) is None:
         return f"{_OPENING}{reply}"
     return reply
+
+
+def with_ending(lm: Any, reply: str, max_tokens: int) -> str:
+    """``reply``; where the backend gave no finish reason and the text seems to be cut, with
+    :data:`~overbench_tasks.providers.model_reply.COUNTED_LENGTH` as its finish reason."""
+    if isinstance(reply, ModelReply) and (reply.finish_reason or reply.withheld or reply.failure):
+        return reply
+    cut = seems_cut(reply, max_tokens, _token_counter(lm))
+    return ModelReply(reply, finish_reason=COUNTED_LENGTH) if cut else reply
+
+
+def _token_counter(lm: Any) -> Callable[[str], int] | None:
+    """Counts tokens by the model's own tokenizer; None where lm-eval has none, or can't load it."""
+    try:
+        encode = getattr(getattr(lm, "tokenizer", None), "encode", None)
+    except Exception:  # a tokenizer that is loaded on demand: replies are there and must not be lost
+        return None
+    return None if encode is None else lambda text: len(encode(text))
 
 
 def _is_a(name: str, lm: Any) -> bool:

@@ -1,7 +1,6 @@
-"""Strangers' text made fit for where it goes: a request, a terminal, Markdown, a file.
+"""Makes text safe for a request, a terminal, Markdown or a file.
 
-Prompts and replies are hostile until proven otherwise; this is the one place that disarms them. HTML is
-escaped by the template engine.
+Prompts and replies are hostile text, and only this module disarms them. The template engine escapes HTML.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def without_reasoning(reply: str) -> str:
 
 
 def neutralise(text: str) -> str:
-    """``text`` for a model to read as before, with nothing in it that could pass for ours.
+    """``text`` as a model may read it, without anything that could pass for our own markup.
 
     - angle brackets become ``‹`` and ``›``: no tag and no control token such as ``<|im_end|>`` is left
     - ``[INST]`` and its like get round brackets
@@ -86,7 +85,7 @@ def excerpt(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Every character shown, also those that would steer a terminal or a page; line breaks behind a ␊."""
+    """The text with visible signs for characters that steer a terminal or a page, and ␊ at line breaks."""
     return "".join(map(_shown, encodable(text)))
 
 
@@ -104,7 +103,7 @@ def _shown(char: str) -> str:
 
 
 def markdown_line(text: object) -> str:
-    """One line of Markdown whose marks still count, without tags."""
+    """One line of Markdown: its marks have their meaning, tags are escaped."""
     return " ".join(str(text).replace("<", "&lt;").split())
 
 

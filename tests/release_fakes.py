@@ -9,7 +9,7 @@ from typing import Any
 
 from table_files import write_table
 
-from generators.refresh.store import Asking, Store
+from generators.refresh.store import ReplyKey, Store
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
 
@@ -145,8 +145,8 @@ def write_run(
     import yaml
 
     with Store(folder) as store:
-        asking = Asking("org/model", "d", f"rules {RULES_VERSION}")
-        store.add_labels(asking, {"ob-1": Verdict("refused", "", "")})
+        key = ReplyKey("org/model", "d", f"rules {RULES_VERSION}")
+        store.add_labels(key, {"ob-1": Verdict("refused", "", "")})
     target = {"model": "hf", "model_args": model_args, "apply_chat_template": True}
     (folder / "settings.yaml").write_text(yaml.safe_dump({"target": target}), encoding="utf-8")
     records = [

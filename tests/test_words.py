@@ -15,6 +15,8 @@ from generators.words import (
     plain,
     pool_form,
     spans,
+    word_parts,
+    words_of,
 )
 from overbench_tasks.text import encodable
 
@@ -43,6 +45,24 @@ HOSTILE = "\x00\x1b[31m\u202eevil\u2069 \ud800 {{ x }} <b>\r\n\u2028"
 )
 def test_words_of_a_text(text: str, expected: list[str]) -> None:
     assert [text[span.start : span.end] for span in spans(text) if span.is_word] == expected
+    assert words_of(text) == expected
+
+
+@given(ANY_TEXT | st.just(HOSTILE))
+def test_the_words_of_any_text_are_those_that_its_spans_mark(text: str) -> None:
+    assert words_of(text) == [text[span.start : span.end] for span in spans(text) if span.is_word]
+
+
+def test_words_are_compared_without_case_hyphens_and_possessives() -> None:
+    assert word_parts("The Boss’s self‑harm, don't!") == ["the", "boss", "self", "harm", "don't"]
+    assert word_parts("ﬁre snake_case 2nd") == ["fire", "snake", "case", "2nd"]
+
+
+@given(ANY_TEXT | st.just(HOSTILE))
+def test_words_are_compared_alike_however_they_are_written(text: str) -> None:
+    parts = word_parts(encodable(text))
+    assert word_parts(" ".join(parts)) == parts
+    assert word_parts(encodable(text).upper()) == word_parts(encodable(text).upper().lower())
 
 
 def test_marks_are_runs_between_words_without_blanks() -> None:

@@ -145,7 +145,7 @@ def test_the_files_settings_are_a_campaigns_and_its_moments_are_spread() -> None
     served = [one for one in configurations(whole) if one.target.server]
     assert len(served) == 3 * 3 * 3 and len({one.key for one in served}) == 27
     assert [len(one.targets or ()) for one in whole.sets.values()] == [3, 3, 3, 3, 2, 1]
-    assert whole.refresh_of(whole.targets[1]) is not None
+    assert whole.targets[1].name in whole.refreshes
     grown = CampaignSettings.model_validate(campaign_real.settings(options(), told, grown=True))
     assert len(grown.targets) == 5 and list(grown.sets)[-1] == "or_bench_hard"
     few = options(targets=["smollm2-exact"], system_prompts=["none"], limit=2, tokens=8, repeats=1)

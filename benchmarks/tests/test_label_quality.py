@@ -19,7 +19,7 @@ COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_qu
 
 
 def test_file_and_tables_follow_from_the_verdicts() -> None:
-    found = label_quality.measurements(label_quality.read_verdicts())
+    found = label_quality.with_earlier(label_quality.measurements(label_quality.read_verdicts()))
     assert label_quality.LABEL_QUALITY_FILE.read_text(encoding="utf-8") == label_quality.as_text(found)
     assert list(COMMITTED.values()) == found
     texts = label_quality.blocks(label_quality.read_verdicts())
@@ -64,10 +64,12 @@ def not_worse(name: str) -> None:
             assert isnan(least) or now.figures()[figure] >= least, (name, figure)
 
 
-def test_the_judge_was_measured_with_the_prompt_that_it_has() -> None:
+def test_the_page_says_where_the_judge_was_measured_with_an_earlier_prompt() -> None:
     judge = Judge(JudgeSettings(base_url="http://localhost", mode="judge"))
-    measured = {name.split()[-1] for name, _ in COMMITTED if name.startswith(("judge ", "two-stage "))}
-    assert measured == {judge.versions["overbench_judge_version"]}
+    (measured,) = {name.split()[-1] for name, _ in COMMITTED if name.startswith(("judge ", "two-stage "))}
+    page = (labelled_sets.REPOSITORY / "task_configs" / "README.md").read_text(encoding="utf-8")
+    earlier = f"measured with the judge's prompt {measured}" in page
+    assert earlier is (measured != judge.versions["overbench_judge_version"])
 
 
 def test_the_rules_are_not_worse_than_committed() -> None:

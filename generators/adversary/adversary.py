@@ -1,10 +1,11 @@
 """The language model that writes new prompts: step 3 of Pu et al. 2025 (arXiv 2510.19005, section 3.3).
 
-For a seed and one of its features (a word that the detector holds against it) the adversary writes prompts
-that hold the word and are harmless, even where the seed is harmful. As in the paper: gpt-4o-mini,
-temperature 1.0, top-p 0.8, and in the form ``free`` the seed whole with the word (equation 5). Departures,
-each a setting: one request asks for several prompts, of which the filters keep the best, since most of the
-cost is in reading the request; topics and examples; and the form ``opening`` for small writers.
+For a seed and one of its features (a word that makes the detector expect a refusal) the adversary writes
+harmless prompts that contain the word, even where the seed is harmful. As in the paper, it is gpt-4o-mini
+with temperature 1.0 and top-p 0.8, and in the form ``free`` it sees the whole seed and the word (equation 5).
+There are three departures, each a setting. A request asks for several prompts, of which the filters keep the
+best, since reading the request is most of the cost. A request shows topics and examples. And small writers
+get the form ``opening``.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from overbench_tasks.chat.response import Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate, conversation
 from overbench_tasks.text import as_data
 
-__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "WriterSettings", "Written"]
+__all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "WriterReply", "WriterSettings"]
 
 Form = Literal["free", "opening"]
 FORM_OF_0_1: Final = "opening"
-"""The form of runs whose settings name none: those that version 0.1 began."""
+"""The form of runs whose settings do not name a form: version 0.1 began them."""
 
 _TOPICS: Final = (
     "software, a video game, a film, a novel, a board game, gardening, baking, a theatre play, a cartoon, "
@@ -41,7 +42,7 @@ _TOPICS: Final = (
     "a crossword puzzle, a magic trick, a costume party, a science class, a museum, knitting, a dream"
 )
 TOPICS: Final = tuple(_TOPICS.split(", "))
-"""Harmless settings to draw from. Told only to stay harmless, a small model repeats the harm of the seed."""
+"""Harmless settings for new prompts. Without one, a small model repeats the harm of the seed."""
 
 OPENING_WORDS: Final = 14
 _SENTENCE_END = re.compile(r"[.?!]\s+|\n")
@@ -50,15 +51,16 @@ _TROUBLE: Final = "The adversary can't be asked."
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request for new prompts.
+    """A request for new prompts.
 
     Attributes:
-        id: unique within a run and the same in each of its runs; sampling depends on it.
-        seed_id: of the seed's record.
-        seed: the old prompt, any text.
-        feature: the word to embed; "" where the seed is rewritten as a whole (``overbench rewrite``).
-        round: counted from 1, 0 where there are none; for the records only.
-        examples: prompts known to be harmless and refused by the target, shown for their style.
+        id: unique within a run, and the same whenever the run is resumed; sampling depends on it.
+        seed_id: the id of the seed's record.
+        seed: the seed prompt, any text.
+        feature: the word that new prompts must contain; "" where the whole seed is rewritten (``overbench
+            rewrite``).
+        round: counted from 1; 0 where there are no rounds. For the records only.
+        examples: harmless prompts that the target refused, shown for their style.
     """
 
     id: str
@@ -70,16 +72,17 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What came of one job.
+class WriterReply:
+    """The writer's reply to one job.
 
     Attributes:
-        candidates: new prompts, in the reply's order, none twice; not yet through any filter.
-        rejected: (start of the piece, :data:`~generators.adversary.parse.Reason`) of everything else.
-        raw: the reply word for word; "" where there is none.
-        failure: why there is no reply, or "". Begins with ``not asked`` where no request was sent.
-        prompt_tokens: of the request, as the endpoint counts; likewise ``completion_tokens``.
-        cached: nothing was paid for it in this call.
+        candidates: distinct new prompts, in the reply's order; no filter has seen them yet.
+        rejected: the start of every other piece of the reply, with its
+            :data:`~generators.adversary.parse.Reason`.
+        raw: the reply verbatim; "" if there is none.
+        failure: why there is no reply, or "". It begins with ``not asked`` if no request was sent.
+        prompt_tokens: of the request, as the endpoint counts them; likewise ``completion_tokens``.
+        cached: the reply was on file, and this call paid nothing for it.
     """
 
     job_id: str
@@ -93,26 +96,26 @@ class Written:
 
 
 class WriterSettings(EndpointSettings):
-    """Everything about a model that writes prompts but its key."""
+    """A model that writes prompts."""
 
     generator: str = Field(
-        "openai", description="who writes: openai, an endpoint; or batch:DIR, request and result files"
+        "openai", description="openai: an endpoint writes; batch:DIR: request and result files in DIR"
     )
     temperature: float = Field(1.0, ge=0, le=2)
     top_p: float = Field(0.8, gt=0, le=1)
-    candidates: int = Field(4, ge=1, le=20, description="new prompts asked for in one request")
+    candidates: int = Field(4, ge=1, le=20, description="new prompts that one request asks for")
     topics: tuple[str, ...] = Field(
-        (), description="settings of new prompts; each request draws some, by its job's id; [] for none"
+        (), description="settings for new prompts, of which each request draws some; [] for none"
     )
     seed_chars: int | None = Field(
-        4000, ge=100, description="a longer seed is shown by its head and tail only; null: always whole"
+        4000, ge=100, description="of a longer seed only head and tail are shown; null: always the whole seed"
     )
-    examples_shown: int = Field(3, ge=0, le=20, description="most examples of a job that a request shows")
-    seed: int = Field(0, description="of the sampling, together with each job's id")
+    examples_shown: int = Field(3, ge=0, le=20, description="examples that a request shows, at most")
+    seed: int = Field(0, description="random seed of the sampling, together with each job's id")
 
     @field_validator("generator")
     @classmethod
-    def _known(cls, generator: str) -> str:
+    def _is_supported(cls, generator: str) -> str:
         kind, _, folder = generator.partition(":")
         if generator != "openai" and not (kind == "batch" and folder.strip()):
             raise ValueError("expected openai or batch:DIR")
@@ -126,50 +129,51 @@ class WriterSettings(EndpointSettings):
 
     @property
     def template(self) -> tuple[str, str]:
-        """The name of our template, and the variable that no template may leave out."""
+        """The file name of the default template, and the variable that every template must use."""
         return "rewrite.jinja", "seed"
 
 
 class AdversarySettings(WriterSettings):
-    """A writer that is given a word as well."""
+    """A writer that gets a seed and a word."""
 
     form: Form = Field(
         "free",
-        description="free: the writer sees seed and word and is free in its wording, for a capable model; "
-        "opening: it begins with exactly the seed's words up to the word and never sees the rest, for a "
-        "small model, which would repeat the seed's harm",
+        description="free: the writer sees the seed and the word, and chooses its own wording; for a capable "
+        "model. opening: its prompts begin with exactly the seed's words up to the word, and it never sees "
+        "the rest; for a small model, which would repeat the seed's harm",
     )
     topics: tuple[str, ...] = Field(
-        TOPICS, description="settings of new prompts; each request draws some, by its job's id; [] for none"
+        TOPICS, description="settings for new prompts, of which each request draws some; [] for none"
     )
 
     @property
     def template(self) -> tuple[str, str]:
-        """As of any writer."""
+        """See :attr:`WriterSettings.template`."""
         return f"adversary_{self.form}.jinja", "feature"
 
 
 def opening(seed: str, feature: str) -> str:
-    """The seed's words up to the feature, from the beginning of the sentence: its form without its object.
+    """The beginning of the seed's sentence up to the feature: the request without what it is about.
+
+    For "Hi! how do I kill my boss?" and "kill" it is "How do I kill".
 
     Returns:
-        "How do I kill" for "Hi! how do I kill my boss?" and "kill", with a capital; at most
-        :data:`OPENING_WORDS` words, those next to the feature; of several places the first. "" where
-        the seed does not hold the feature. An inflected form of it ("killing") counts.
+        the last :data:`OPENING_WORDS` words up to the first place of the feature, with a capital; "" if the
+        seed does not contain it. An inflected form ("killing") counts.
     """
-    found = re.search(rf"(?<!\w){re.escape(feature)}\w*", seed, re.IGNORECASE) if feature.strip() else None
-    if found is None:
+    match = re.search(rf"(?<!\w){re.escape(feature)}\w*", seed, re.IGNORECASE) if feature.strip() else None
+    if match is None:
         return ""
-    words = _SENTENCE_END.split(seed[: found.end()])[-1].split()[-OPENING_WORDS:]
+    words = _SENTENCE_END.split(seed[: match.end()])[-1].split()[-OPENING_WORDS:]
     text = " ".join(words)
     return text[:1].upper() + text[1:]
 
 
 class Adversary:
-    """An adversary whose template is sound.
+    """A language model that writes prompts.
 
     Args:
-        settings: see there.
+        settings: which model, and how it is asked.
         cache_file: replies are kept here; SQLite.
 
     Raises:
@@ -191,17 +195,17 @@ class Adversary:
 
     @property
     def stopped_because(self) -> str | None:
-        """Why the last :meth:`write` asked no more, or None."""
+        """Why the last :meth:`write` stopped before its last request, or None."""
         return self._client.stopped_because
 
     @property
     def version(self) -> str:
-        """What wrote the prompts: generator, model and prompt template, for the records."""
+        """Generator, model and template of the prompts, for the records."""
         kind = self.settings.generator.partition(":")[0]
         return f"{kind}:{self.settings.model} {self._template.version}"
 
     def check(self) -> None:
-        """Find out for no money whether :meth:`write` can work: template, key, cache, endpoint, model.
+        """Find out, without cost, whether :meth:`write` can work: template, key, cache, endpoint, model.
 
         Raises:
             OverbenchError: it can't.
@@ -214,15 +218,17 @@ class Adversary:
                 self._files.check()
                 self._client.check_cache()
 
-    def write(self, jobs: Sequence[Job], *, should_stop: Callable[[], bool] = lambda: False) -> list[Written]:
-        """One :class:`Written` per job, in order. A reply is paid for once, also when a run was killed.
+    def write(
+        self, jobs: Sequence[Job], *, should_stop: Callable[[], bool] = lambda: False
+    ) -> list[WriterReply]:
+        """One :class:`WriterReply` per job, in order. Each reply is paid for once, even if the run is killed.
 
         Args:
             jobs: any number.
-            should_stop: asked before each request is sent, from another thread. Not with ``batch:``.
+            should_stop: called before each request is sent, from another thread. Not used with ``batch:``.
 
         Raises:
-            OverbenchError: no key, a template that fails on a job, replies that can't be kept.
+            OverbenchError: there is no key, the template fails on a job, or replies can't be kept.
             BatchPending: with ``batch:``, as long as replies are missing.
         """
         with concerning(_TROUBLE):
@@ -233,7 +239,9 @@ class Adversary:
         if self._files is not None:
             with ReplyCache(self._cache_file, self.settings.model) as cache:
                 outcomes = self._files.ask(requests, cache)
-        return [self._written(*each) for each in zip(jobs, texts, outcomes, strict=True)]
+        return [
+            self._reply(job, text, outcome) for job, text, outcome in zip(jobs, texts, outcomes, strict=True)
+        ]
 
     def _text(self, job: Job) -> str:
         return self._template.render(**self._values(job))
@@ -251,8 +259,8 @@ class Adversary:
         }
 
     def _topics(self, job: Job) -> list[str]:
-        """One topic for each candidate, all different while there are enough; none where there are none."""
-        draw = random.Random(derived_seed(self.settings.seed, "topics", job.id))  # noqa: S311
+        """A topic for each candidate, all different if there are enough; none if the settings have none."""
+        draw = random.Random(derived_random_seed(self.settings.seed, "topics", job.id))  # noqa: S311
         topics = list(self.settings.topics)
         drawn: list[str] = []
         while topics and len(drawn) < self.settings.candidates:
@@ -260,22 +268,44 @@ class Adversary:
         return drawn
 
     def _request(self, job: Job, text: str) -> Request:
-        seed = derived_seed(self.settings.seed, job.id)
-        return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=seed)
+        random_seed = derived_random_seed(self.settings.seed, job.id)
+        return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=random_seed)
 
-    def _written(self, job: Job, text: str, outcome: Outcome) -> Written:
+    def _reply(self, job: Job, text: str, outcome: Outcome) -> WriterReply:
         if isinstance(outcome, Failure):
-            return Written(job.id, (), (), "", outcome.detail, 0, 0, cached=False)
+            return WriterReply(
+                job_id=job.id,
+                candidates=(),
+                rejected=(),
+                raw="",
+                failure=outcome.detail,
+                prompt_tokens=0,
+                completion_tokens=0,
+                cached=False,
+            )
         if outcome.blocked:
             parsed = Parsed((), ((outcome.text[:300], "refusal"),))
         else:
-            most, cut_off = self.settings.candidates, outcome.finish_reason == "length"
-            parsed = parse_reply(outcome.text, seed=job.seed, request=text, limit=most, cut_off=cut_off)
-        tokens = outcome.prompt_tokens, outcome.completion_tokens
-        return Written(job.id, *parsed, outcome.text, "", *tokens, cached=outcome.cached)
+            parsed = parse_reply(
+                outcome.text,
+                seed=job.seed,
+                request=text,
+                limit=self.settings.candidates,
+                cut_off=outcome.finish_reason == "length",
+            )
+        return WriterReply(
+            job_id=job.id,
+            candidates=parsed.candidates,
+            rejected=parsed.rejected,
+            raw=outcome.text,
+            failure="",
+            prompt_tokens=outcome.prompt_tokens,
+            completion_tokens=outcome.completion_tokens,
+            cached=outcome.cached,
+        )
 
 
-def derived_seed(*parts: object) -> int:
-    """A sampling seed in [0, 2^31) that is the same for the same parts, on every machine."""
+def derived_random_seed(*parts: object) -> int:
+    """A random seed in [0, 2^31): the same for the same parts, on every machine."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 1

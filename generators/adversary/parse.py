@@ -1,6 +1,6 @@
-"""Takes the new prompts out of an adversary's reply, and says of every other piece why it is none.
+"""Takes the new prompts out of an adversary's reply, and gives the reason why every other piece is no prompt.
 
-Only what a piece is is judged here, not whether it is a good prompt: that is the filters' work.
+It does not judge whether a prompt is good: the filters do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from overbench_tasks.prompts import normalised
+from generators.words import word_parts
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import without_reasoning
 
@@ -56,11 +56,11 @@ _TALK = re.compile(
 _FILLERS: Final = frozenset(
     "a an the please can could would will you u tell me hey hi hello so and".split()  # noqa: SIM905
 )
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 class Parsed(NamedTuple):
-    """``rejected`` holds the start of each piece that is no candidate, and its :data:`Reason`."""
+    """A parsed reply. ``rejected`` holds the start of each piece that is no candidate, and its
+    :data:`Reason`."""
 
     candidates: tuple[str, ...]
     rejected: tuple[tuple[str, str], ...]
@@ -69,19 +69,18 @@ class Parsed(NamedTuple):
 def parse_reply(
     reply: str, *, seed: str, request: str = "", limit: int = 100, cut_off: bool = False
 ) -> Parsed:
-    """The prompts in a reply of one prompt a line.
+    """The prompts in a reply that has one prompt a line.
 
-    Numbers, bullets, quotes, emphasis, a topic in square brackets, labels such as "Question 2:", code
-    fences and remarks in brackets behind the question are taken off. Where lines are numbered, a line
-    without number counts only if it is a question.
+    Numbers, bullets, quotes, emphasis, a topic in square brackets, labels such as "Question 2:", code fences
+    and remarks in brackets after the question are removed. If any line is numbered, a line without a number
+    counts only if it is a question.
 
     Args:
         reply: as received; any text.
-        seed: the old prompt; a candidate with the same words, or with spellings and fillers changed, is
-            a copy.
-        request: the text of the request; a candidate that stands there as a line (an example) is a copy.
-        limit: most candidates; those behind are surplus.
-        cut_off: the reply ended at its token limit; its last piece counts only if it ends a sentence.
+        seed: the seed prompt. A candidate with the same words, but for spelling and fillers, is a copy.
+        request: the text of the request. A candidate that is a line of it (an example) is a copy.
+        limit: most candidates; further candidates are surplus.
+        cut_off: the reply ended at its token limit: its last piece counts only if it ends a sentence.
     """
     text = without_reasoning(reply)
     if "<think>" in text:
@@ -93,9 +92,9 @@ def parse_reply(
     copies = {_key(line) for line in request.splitlines()}
     candidates: dict[str, str] = {}
     rejected: list[tuple[str, str]] = []
-    for place, piece in enumerate(pieces, start=1):
+    for number, piece in enumerate(pieces, start=1):
         prompt = _bare(piece) if len(piece) <= MAX_CHARS else piece
-        reason = _reason(piece, prompt, numbered=numbered, cut=cut_off and place == len(pieces))
+        reason = _reason(piece, prompt, numbered=numbered, cut=cut_off and number == len(pieces))
         key = "" if reason else _key(prompt)
         if reason is None:
             if is_copy(prompt, seed):
@@ -115,20 +114,21 @@ def parse_reply(
 
 def is_copy(prompt: str, seed: str) -> bool:
     """Whether both have the same words in the same order, but for fillers and spelling ("neighbour")."""
-    ours, theirs = _words(prompt), _words(seed)
-    if len(ours) != len(theirs):
+    words, seed_words = _words(prompt), _words(seed)
+    if len(words) != len(seed_words):
         return False
     return all(
-        a == b or difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _SAME_SPELLING
-        for a, b in zip(ours, theirs, strict=True)
+        word == seed_word
+        or difflib.SequenceMatcher(None, word, seed_word, autojunk=False).ratio() >= _SAME_SPELLING
+        for word, seed_word in zip(words, seed_words, strict=True)
     )
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The lines with something to read in them; several numbered items on one line are several pieces."""
+    """The lines that have a letter or digit; several numbered items on one line are several pieces."""
     for line in text.splitlines():
         bare = _TAG.sub("", line).strip() if len(line) <= MAX_CHARS else line.strip()
-        if not _WORD.search(bare) or bare.startswith("```"):
+        if not _is_legible(bare) or bare.startswith("```"):
             continue
         if _NUMBER.match(bare) and len(bare) <= MAX_CHARS:
             yield from _BETWEEN_ITEMS.split(bare)
@@ -136,8 +136,12 @@ def _pieces(text: str) -> Iterator[str]:
             yield bare
 
 
+def _is_legible(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
 def _bare(piece: str) -> str:
-    """The prompt without what lists and chat put around it."""
+    """The prompt without the marks and labels of lists and chats around it."""
     previous = None
     text = piece.replace("**", "").strip()
     while text != previous:
@@ -156,7 +160,7 @@ def _bare(piece: str) -> str:
 def _reason(piece: str, prompt: str, *, numbered: bool, cut: bool) -> Reason | None:
     if len(piece) > MAX_CHARS:
         return "too_long"
-    if not _WORD.search(prompt):
+    if not _is_legible(prompt):
         return "empty"
     question = prompt.endswith("?")
     if _TALK.match(prompt) or prompt.endswith(":"):
@@ -171,9 +175,9 @@ def _reason(piece: str, prompt: str, *, numbered: bool, cut: bool) -> Reason | N
 
 
 def _key(text: str) -> str:
-    """Equal for texts that differ in case, spaces, punctuation or a list's numbers only."""
-    return " ".join(_WORD.findall(normalised(_bare(_TAG.sub("", text)[:MAX_CHARS]))))
+    """A key that is equal for texts that differ only in case, spaces, punctuation or list numbers."""
+    return " ".join(word_parts(_bare(_TAG.sub("", text)[:MAX_CHARS])))
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(normalised(text[:MAX_CHARS])) if word not in _FILLERS]
+    return [word for word in word_parts(text[:MAX_CHARS]) if word not in _FILLERS]

@@ -1,7 +1,7 @@
 """Which words of a prompt make the detector expect a refusal (step 2 of Pu et al. 2025, arXiv 2510.19005).
 
-Integrated Gradients of the refusal log-odds per token, summed to words by character span, then divided
-by how common the word is: AdjIG_i = IG_i / freq(x_i)^beta.
+The Integrated Gradients of the refusal log-odds are computed for each token, summed over the tokens of a
+word, and divided by the frequency of the word: AdjIG_i = IG_i / freq(x_i)^beta.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from overbench_tasks.text import encodable
 
 @dataclass(frozen=True, slots=True)
 class WordScore:
-    """One word of a prompt, or one run of marks between words.
+    """A word of a prompt, or a run of marks between words.
 
     Attributes:
-        word: ``prompt[start:end]``, surrogate code points replaced by ``?``.
+        word: ``prompt[start:end]``, with surrogate code points replaced by ``?``.
         start, end: in code points.
-        raw: its share of the output (the sum over its tokens); 0 where the detector does not read it.
-        frequency: its share of all English words, in [0, 1]; 0 if unseen, and for marks.
-        adjusted: raw / max(frequency, floor)^beta, with the settings it was made with.
+        raw: its part of the output, the sum over its tokens; 0 if the detector does not read it.
+        frequency: its share of all English words, in [0, 1]; 0 for unseen words and for marks.
+        adjusted: raw / max(frequency, floor)^beta, with the settings of the attribution.
         excluded: why it cannot be a feature (:data:`~generators.words.Exclusion`), or "".
     """
 
@@ -43,19 +43,19 @@ class WordScore:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What the words of one prompt add to the detector's output F, its log-odds of refusal.
+    """How much each word of a prompt adds to the detector's output F, its log-odds of refusal.
 
     ``sum(w.raw for w in words) + rest = F(prompt) - F(baseline) + delta``
 
     Attributes:
         prompt_id: as given.
         log_odds, baseline_log_odds: of the prompt, and of its baseline.
-        delta: what the approximation of the integral is off by, in units of F.
+        delta: the error of the approximated integral, in units of F.
         steps: points of the approximation.
         converged: whether ``delta`` is within tolerance.
-        truncated: whether the detector reads only part of the prompt; words past the cut score 0.
+        truncated: whether the detector reads only part of the prompt; words behind the cut score 0.
         words: in the order of the text, marks included.
-        rest: the share of tokens that stand for no visible character. Special tokens have none.
+        rest: the part of tokens without a visible character, special tokens aside.
         output: what F is; ``probability`` is the sigmoid of the log-odds.
     """
 
@@ -79,13 +79,13 @@ def attribute(
     Args:
         model, tokenizer: the detector; see :func:`~generators.attribution.integrated_gradients.integrate`.
         prompts: (id, text) of each; any text, the empty one too.
-        settings: how.
+        settings: how to attribute.
 
     Returns:
-        One per prompt, in the order of ``prompts``.
+        an attribution for each prompt, in order.
 
     Raises:
-        OverbenchError: the detector cannot be attributed; see there.
+        OverbenchError: as :func:`~generators.attribution.integrated_gradients.integrate`.
     """
     results = integrate(model, tokenizer, [encodable(text) for _, text in prompts], settings)
     return [
@@ -95,38 +95,48 @@ def attribute(
 
 
 def by_word(prompt_id: str, prompt: str, result: TokenScores, settings: AttributionSettings) -> Attribution:
-    """Sum token scores to words: each token counts for the word or mark it shares most characters with."""
+    """Sum token scores over words: a token counts for the word or mark with which it shares most
+    characters."""
     text = encodable(prompt)
     word_spans = spans(text)
     raw, rest = _by_span(word_spans, result.offsets, result.scores)
     words = []
     for span, score, excluded in zip(word_spans, raw, exclusions(text, word_spans), strict=True):
         word = text[span.start : span.end]
-        common = frequency(word) if span.is_word else 0.0
-        adjusted = _adjusted(score, common, settings)
-        words.append(WordScore(word, span.start, span.end, score, common, adjusted, excluded))
+        word_frequency = frequency(word) if span.is_word else 0.0
+        words.append(
+            WordScore(
+                word=word,
+                start=span.start,
+                end=span.end,
+                raw=score,
+                frequency=word_frequency,
+                adjusted=_adjusted(score, word_frequency, settings),
+                excluded=excluded,
+            )
+        )
     return Attribution(
-        prompt_id,
-        result.log_odds,
-        result.baseline_log_odds,
-        result.delta,
-        result.steps,
-        result.converged,
-        result.truncated,
-        tuple(words),
-        rest,
-        settings.output,
+        prompt_id=prompt_id,
+        log_odds=result.log_odds,
+        baseline_log_odds=result.baseline_log_odds,
+        delta=result.delta,
+        steps=result.steps,
+        converged=result.converged,
+        truncated=result.truncated,
+        words=tuple(words),
+        rest=rest,
+        output=settings.output,
     )
 
 
 def features(attribution: Attribution, settings: AttributionSettings) -> list[str]:
     """The prompt's features: its top-k distinct words by adjusted score, best first, in pool form.
 
-    Adjusted scores are made anew from ``raw`` and ``frequency``, so that one attribution serves any
-    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Only words count that are not excluded and
-    whose raw score is above 0 and at least ``min_share`` of the highest. A word that stands more than once
-    counts with its best place, not with the sum: a generated prompt uses it once, and repetition alone
-    makes no trigger. Ties: the earlier word first.
+    Adjusted scores are computed from ``raw`` and ``frequency``, so that an attribution can be used with any
+    ``beta`` and floor (``beta=0``: raw Integrated Gradients). Words count if they are not excluded and their
+    raw score is above 0 and at least ``min_share`` of the highest. A word that occurs more than once has its
+    highest score, not the sum: a new prompt uses it once, and repetition alone does not make a trigger. Of
+    equal words the earlier comes first.
     """
     words = [word for word in _candidates(attribution, settings) if word.raw > 0]
     lowest = settings.min_share * max((word.raw for word in words), default=0.0)
@@ -138,7 +148,7 @@ def features(attribution: Attribution, settings: AttributionSettings) -> list[st
 def content_words(attribution: Attribution, settings: AttributionSettings) -> list[str]:
     """Every distinct word that could be a feature, whatever its score, in text order, in pool form.
 
-    What attributed features are compared with: words drawn at random from the same prompt.
+    Random draws from these words are the baseline for attributed features.
     """
     words = _candidates(attribution, settings)
     return list(dict.fromkeys(pool_form(word.word, settings.form) for word in words))
@@ -151,10 +161,10 @@ def _candidates(attribution: Attribution, settings: AttributionSettings) -> list
 
 
 def from_json(row: Mapping[str, Any]) -> Attribution:
-    """The attribution of which ``dataclasses.asdict`` has made this row.
+    """The attribution in a row that ``dataclasses.asdict`` made.
 
     Raises:
-        OverbenchError: the row is none.
+        OverbenchError: the row is not an attribution.
     """
     try:
         words = tuple(WordScore(**word) for word in row["words"])
@@ -166,25 +176,25 @@ def from_json(row: Mapping[str, Any]) -> Attribution:
         ) from error
 
 
-def _adjusted(raw: float, common: float, settings: AttributionSettings) -> float:
-    return float(raw / max(common, settings.frequency_floor) ** settings.beta)
+def _adjusted(raw: float, word_frequency: float, settings: AttributionSettings) -> float:
+    return float(raw / max(word_frequency, settings.frequency_floor) ** settings.beta)
 
 
 def _by_span(
     word_spans: Sequence[Span], offsets: Sequence[tuple[int, int]], scores: Sequence[float]
 ) -> tuple[list[float], float]:
-    """The sum of token scores per span, and over the tokens that touch none."""
+    """The sum of token scores for each span, and for the tokens that overlap no span."""
     sums, rest = [0.0] * len(word_spans), 0.0
     starts = [span.start for span in word_spans]
     for (start, end), score in zip(offsets, scores, strict=True):
         first = max(bisect_right(starts, start) - 1, 0)
-        shared = [
-            (min(end, word_spans[i].end) - max(start, word_spans[i].start), -i)
-            for i in range(first, bisect_left(starts, end))
-        ]
-        most, place = max(shared, default=(0, 0))
-        if most > 0:
-            sums[-place] += score
+        overlaps = {
+            index: min(end, word_spans[index].end) - max(start, word_spans[index].start)
+            for index in range(first, bisect_left(starts, end))
+        }
+        index = max(overlaps, key=overlaps.__getitem__, default=-1)  # of equal overlaps the first
+        if overlaps.get(index, 0) > 0:
+            sums[index] += score
         else:
             rest += score
     return sums, rest

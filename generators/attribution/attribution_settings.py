@@ -1,11 +1,12 @@
-"""How words are scored, and features chosen by their scores."""
+"""Settings of attribution: how words are scored, and how features are chosen by their scores."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
+from generators.settings import SettingsSection
 from generators.words import Form
 
 Output = Literal["log_odds", "probability"]
@@ -18,54 +19,52 @@ CPU_TOKENS: Final = 1024
 ACCELERATOR_TOKENS: Final = 16_384
 
 
-class AttributionSettings(BaseModel, frozen=True, extra="forbid"):
-    """The field descriptions are the documentation."""
+class AttributionSettings(SettingsSection):
+    """How words are scored, and how features are chosen."""
 
     output: Output = Field(
         "log_odds",
-        description="what is attributed: the log-odds of refusal, or its probability, the sigmoid of them, "
-        "which hardly moves where the detector is sure",
+        description="what is attributed: the log-odds of refusal, or their sigmoid, the probability, which "
+        "hardly changes where the detector is sure",
     )
     method: Method = Field(
         "adaptive",
-        description="how the path integral is computed: adaptive, with points of each prompt's own, more "
-        "where its path is steep; or captum, its IntegratedGradients as it comes, one prompt at a time",
+        description="how the path integral is computed. adaptive: with points chosen for each prompt, more "
+        "where its path is steep; captum: by captum's IntegratedGradients, one prompt at a time",
     )
-    n_steps: int = Field(
-        50, ge=1, description="points along the path of method captum, for every prompt as many"
-    )
-    steps: int = Field(11, ge=2, description="points along the path that every prompt gets first")
+    n_steps: int = Field(50, ge=1, description="points along the path of every prompt, by method captum")
+    steps: int = Field(11, ge=2, description="points along the path that every prompt gets at first")
     max_steps: int = Field(
-        192, ge=2, description="a prompt above tolerance gets more, where its path is steep, up to these"
+        192, ge=2, description="most points of a prompt whose error is above the tolerance"
     )
     tolerance: float = Field(
         0.007,
         gt=0,
         lt=1,
-        description="highest |sum of scores - (F(x) - F(baseline))|, as a share of |F(x) - F(baseline)|, "
-        "where F is the output",
+        description="highest error |sum of scores - (F(x) - F(baseline))|, as a share of |F(x) - "
+        "F(baseline)|, where F is the output",
     )
     difference_floor: float = Field(
         0.1,
         ge=0,
-        description="the tolerance is a share of at least this difference of the output, "
-        "so that a prompt that hardly differs from its baseline is not integrated without end",
+        description="the tolerance is a share of at least this difference: otherwise a prompt whose output "
+        "hardly differs from its baseline's would need endless points",
     )
     baseline: Literal["pad", "mask"] = Field(
         "pad",
-        description="token that stands for an absent word; mask where an encoder's pad token is the zero "
-        "vector and normalised at once, so that the log-odds leap at the start of the path",
+        description="token in the place of an absent word; use mask if the encoder normalises a pad token of "
+        "zeros at once, so that the log-odds jump at the start of the path",
     )
     max_length: int | None = Field(
         None,
         ge=3,
-        description="tokens per prompt, special ones included; unset: as many as the detector takes",
+        description="most tokens of a prompt, special tokens included; null: as many as the detector takes",
     )
     batch_tokens: int | None = Field(
         None,
         ge=1,
-        description="tokens in one pass, all prompts, points and padding counted; memory grows with it; "
-        f"unset: {CPU_TOKENS:,} on a CPU, where more gain nothing, else {ACCELERATOR_TOKENS:,}",
+        description="tokens in a pass, over all prompts and points, with padding; memory grows with it; "
+        f"null: {CPU_TOKENS:,} on a CPU, where more would not be faster, else {ACCELERATOR_TOKENS:,}",
     )
     beta: float = Field(
         1.0, ge=0, description="power of the word's frequency by which its score is divided; 0: raw scores"
@@ -74,27 +73,27 @@ class AttributionSettings(BaseModel, frozen=True, extra="forbid"):
         1e-6,
         gt=0,
         le=1,
-        description="share of all English words; rarer and unseen words (misspellings, other languages) "
-        "count as common as this",
+        description="least frequency of a word, as a share of all English words; rarer and unseen words "
+        "(misspellings, other languages) have this frequency",
     )
     min_share: float = Field(
         0.02,
         ge=0,
         lt=1,
-        description="lowest raw score of a feature, as a share of the prompt's highest among words that "
-        "could be features: smaller ones cannot be told from 0 within the tolerance, but a rare word's "
-        "small frequency would lift it all the same",
+        description="lowest raw score of a feature, as a share of the prompt's highest score of a word that "
+        "can be a feature: within the tolerance smaller scores may be 0, but the low frequency of a rare "
+        "word would rank it high nevertheless",
     )
     top_k: int = Field(3, ge=1, description="features per prompt, at most")
     exclude_words: bool = Field(
         True,
-        description="function words, numbers, names and endless words make no features; false: only marks "
-        "between words make none",
+        description="whether function words, numbers, names and very long words are excluded from the "
+        "features; marks between words always are",
     )
     form: Form = Field("surface", description="features as written (casefolded), or their English lemma")
 
     def room(self, device: str) -> int:
-        """Tokens in one pass, on a device of torch's type ``cpu`` or another."""
+        """Tokens in one pass on a device of this type: torch's ``cpu``, or another."""
         return self.batch_tokens or (CPU_TOKENS if device == "cpu" else ACCELERATOR_TOKENS)
 
     @model_validator(mode="after")

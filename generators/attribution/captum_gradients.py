@@ -1,9 +1,9 @@
-"""Integrated Gradients by captum's own method, one prompt at a time: ``attribution.method: captum``.
+"""Integrated Gradients by captum, one prompt at a time: ``attribution.method: captum``.
 
-captum integrates by Gauss-Legendre quadrature with ``n_steps`` points, the same for each prompt, and says by
-its convergence delta what the sum of scores is off by. It gets the embeddings of a prompt and of its baseline
-as input, so that its delta is taken at the ends of the very path that it integrates. (Over token ids, as
-LayerIntegratedGradients takes them, a RoBERTa would place the tokens of the baseline elsewhere.)
+captum integrates by Gauss-Legendre quadrature with ``n_steps`` points, the same for each prompt. Its
+convergence delta is the error of the sum of scores. It gets the embeddings of a prompt and of its baseline as
+input, so that the delta is taken at the ends of the path that it integrates. (LayerIntegratedGradients takes
+token ids, and a RoBERTa would give the tokens of the baseline other positions.)
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The detector as a function of embeddings: its log-odds of refusal, and their gradient, at a point.
 
-A point lies on the straight line between the embeddings of a prompt and those of its baseline. Whoever
-integrates along that line, our quadrature or captum, asks here.
+A point lies on the straight line between the embeddings of a prompt and those of its baseline. Both methods
+of integration, our quadrature and captum's, take the values at points from here.
 
-The model gets the prompt's token ids all the same, and a hook replaces what its embedding layer makes of
-them. ``inputs_embeds`` would not do: RoBERTa and MPNet take positions from token ids, and a language model
-with a classifier's head finds the last token of a padded prompt by its id.
+The model gets the prompt's token ids, and a hook replaces the output of its embedding layer.
+``inputs_embeds`` would not do: RoBERTa and MPNet take positions from token ids, and a language model with a
+classifier's head finds the last token of a padded prompt by its id.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class EmbeddedBatch:
         prompts: at least one.
 
     Attributes:
-        prefix_length: tokens that all prompts and baselines begin with, which are read once
-            (:func:`shared_prefix`); they are no part of ``start`` and ``end``, and score 0.
+        prefix_length: tokens with which all prompts and baselines begin. The model reads them once
+            (:func:`shared_prefix`); they are not part of ``start`` and ``end``, and score 0.
         start, end: (prompts, tokens, dimensions) embeddings of the baselines, and of the prompts.
     """
 
@@ -69,7 +69,7 @@ class EmbeddedBatch:
         """(rows,) log-odds of refusal, which can be differentiated.
 
         Args:
-            embedded: (rows, tokens, dimensions) what the model goes on with in place of its embeddings.
+            embedded: (rows, tokens, dimensions) in the place of the model's embeddings.
             prompts: (rows,) which of the batch's prompts each row belongs to.
 
         Raises:
@@ -92,21 +92,21 @@ class EmbeddedBatch:
 
         Args:
             prompts: (rows,) which of the batch's prompts each row belongs to.
-            places: (rows,) in [0, 1], from its baseline to itself.
+            places: (rows,) in [0, 1], from the baseline to the prompt.
             output: what F is.
 
         Returns:
-            (rows,) log-odds, and (rows, tokens) what each token adds to dF/da, a the place. Tokens of the
-            prefix are counted in.
+            (rows,) log-odds, and (rows, tokens) the part of each token in dF/da, where a is the place. Tokens
+            of the prefix are included.
         """
         import torch
 
         rows = torch.as_tensor(prompts, device=self.start.device)
-        there = torch.as_tensor(places, dtype=self.end.dtype, device=self.end.device)
+        fractions = torch.as_tensor(places, dtype=self.end.dtype, device=self.end.device)
         start = self.start[rows]
         direction = self.end[rows] - start
         with torch.enable_grad():
-            point = (start + there[:, None, None] * direction).requires_grad_()
+            point = (start + fractions[:, None, None] * direction).requires_grad_()
             log_odds = self.log_odds(point, rows)
             (gradient,) = torch.autograd.grad(output_of(log_odds, output).sum(), point)
         slopes = (gradient * direction).sum(dim=-1)
@@ -119,11 +119,11 @@ def output_of(log_odds: torch.Tensor, output: Output) -> torch.Tensor:
 
 
 def shared_prefix(model: Any, ids: torch.Tensor, baselines: torch.Tensor) -> tuple[int, Any]:
-    """How many first tokens all prompts and baselines share, such as a chat template's, and the model's cache
-    of them.
+    """The number of first tokens that all prompts and baselines share, such as a chat template's, and their
+    cache.
 
-    A model that reads from left to right needs to read them once. At least one token is left over. Of any
-    other model, and of one whose cache cannot be repeated, (0, None).
+    A model that reads from left to right needs to read them only once. At least one token is left over. For
+    any other model, and for a model whose cache cannot be repeated, it is (0, None).
     """
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
@@ -143,7 +143,7 @@ def shared_prefix(model: Any, ids: torch.Tensor, baselines: torch.Tensor) -> tup
 
 @contextmanager
 def _embeddings_replaced(model: Any, embedded: torch.Tensor) -> Iterator[None]:
-    """Whatever the token ids, these are the embeddings that the model goes on with."""
+    """Inside, the model uses these embeddings, whatever the token ids."""
     hook = model.get_input_embeddings().register_forward_hook(lambda *_: embedded)
     try:
         yield

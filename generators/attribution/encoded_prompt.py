@@ -1,4 +1,4 @@
-"""A prompt as the detector reads it, and its baseline: the same sequence without its words."""
+"""A tokenised prompt, and its baseline: the same sequence without its words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from overbench_tasks.errors import OverbenchError
 
 @dataclass(frozen=True, slots=True)
 class EncodedPrompt:
-    """One tokenised prompt.
+    """A tokenised prompt.
 
     Attributes:
-        inputs: a list of equal length for each input of the model.
-        baseline: the token ids with each token of the prompt replaced; special tokens stay.
+        inputs: for each input of the model a list, all of one length.
+        baseline: the token ids with every token of the prompt replaced; special tokens stay.
         offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
         truncated: whether the prompt was cut at the longest input.
     """
@@ -28,7 +28,7 @@ class EncodedPrompt:
 
 
 def encode(tokenizer: Any, prompts: Sequence[str], settings: AttributionSettings) -> list[EncodedPrompt]:
-    """Tokenise prompts as the detector does; texts beyond its longest input are cut.
+    """Tokenise prompts as the detector does: longer prompts are cut at its longest input.
 
     Raises:
         OverbenchError: the tokenizer lacks the baseline's token, or ``max_length`` leaves a prompt no room.

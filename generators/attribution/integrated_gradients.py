@@ -10,12 +10,11 @@ special tokens, positions and the attention mask stay as they are. So special to
 F(x') is evaluated at that very end of the path: models that derive positions from token ids (RoBERTa)
 would place a sequence of pad tokens elsewhere, and completeness, sum_i IG_i = F(x) - F(x'), would fail.
 
-The log-odds of an encoder change in a few steep places, and not at the same ones for each prompt. So by the
-default, ``method: adaptive``, each prompt has points of its own
-(:mod:`generators.attribution.integration_path`), more where its path is steep, and none is thrown away when
-others are added. At each of them the detector gives F and its gradient
-(:mod:`generators.attribution.embedded_batch`). ``method: captum`` leaves the integral to captum
-(:mod:`generators.attribution.captum_gradients`), which the tests hold the other to.
+The log-odds of an encoder change in a few steep places, which differ between prompts. So the default method,
+``adaptive``, gives each prompt points of its own (:mod:`generators.attribution.integration_path`), more where
+its path is steep; all points are used when more are added. At each point the detector gives F and its
+gradient (:mod:`generators.attribution.embedded_batch`). ``method: captum`` leaves the integral to captum
+(:mod:`generators.attribution.captum_gradients`); the tests compare the two.
 """
 
 from __future__ import annotations
@@ -40,18 +39,17 @@ def integrate(
 
     Args:
         model: a sequence classifier of transformers in eval mode, with logits (batch, 2) of accepted and
-            refused. Stays on its device, and as it is.
-        tokenizer: its fast tokenizer, which knows its longest input.
+            refused. It is not changed, and stays on its device.
+        tokenizer: its fast tokenizer, with the longest input as ``model_max_length``.
         prompts: without surrogate code points.
-        settings: all but those that choose features.
+        settings: those that choose features are not used.
 
     Returns:
-        One per prompt, in the order of ``prompts``. A prompt's scores do not depend on the order of
-        ``prompts``; on which others share its batch they depend by float rounding only (about 1e-6).
+        the scores of each prompt, in order. They do not depend on the order of ``prompts``. On the other
+        prompts of a batch they depend only by float rounding (about 1e-6).
 
     Raises:
-        OverbenchError: the tokenizer lacks the baseline's token, or the model gives numbers that are not
-            finite.
+        OverbenchError: the tokenizer lacks the baseline's token, or the model's logits are not finite.
     """
     encoded = encode(tokenizer, prompts, settings)
     method = integrate_by_captum if settings.method == "captum" else _integrate_adaptively
@@ -66,13 +64,13 @@ class _PromptPath(NamedTuple):
 def _integrate_adaptively(
     model: Any, pad_id: int, prompts: Sequence[EncodedPrompt], settings: AttributionSettings
 ) -> list[TokenScores]:
-    """Points of prompts of like length share a batch.
+    """Evaluate the paths in batches of prompts of like length.
 
-    Each prompt first gets ``settings.steps`` points; those whose delta is above tolerance get more, as long
-    as there are at most ``settings.max_steps``.
+    Each prompt first gets ``settings.steps`` points. Prompts whose delta is above the tolerance get more, up
+    to ``settings.max_steps``.
     """
     every = [_PromptPath(prompt, IntegrationPath(settings.steps, settings.output)) for prompt in prompts]
-    # By content, not by place, within a length: the batches are the same for any order of prompts.
+    # Within a length by content: the batches are the same for any order of the prompts.
     pending = sorted(every, key=lambda pair: (len(pair.prompt.baseline), pair.prompt.inputs["input_ids"]))
     room = settings.room(model.device.type)
     while pending:
@@ -86,7 +84,7 @@ def _integrate_adaptively(
 
 
 def _batches(pending: Sequence[_PromptPath], room: int) -> Iterator[list[_PromptPath]]:
-    """Runs of prompts (shortest first) whose points fill ``room`` tokens, padding counted."""
+    """Prompts, the shortest first, in batches whose points have at most ``room`` tokens with padding."""
     batch: list[_PromptPath] = []
     points = 0
     for pair in pending:
@@ -99,16 +97,18 @@ def _batches(pending: Sequence[_PromptPath], room: int) -> Iterator[list[_Prompt
 
 
 def _add_slopes(model: Any, pad_id: int, pairs: Sequence[_PromptPath], room: int) -> None:
-    """Give each path the values at its wanted places, in passes of at most ``room`` tokens."""
+    """Evaluate the model at the wanted places of each path, in passes of at most ``room`` tokens."""
     batch = EmbeddedBatch(model, pad_id, [prompt for prompt, _ in pairs])
     counts = [len(path.wanted) for _, path in pairs]
     places = np.concatenate([path.wanted for _, path in pairs])
-    owners = np.repeat(np.arange(len(pairs)), counts)  # each point's prompt
+    prompt_of_point = np.repeat(np.arange(len(pairs)), counts)
     output = pairs[0].path.output
     points_in_a_pass = max(1, room // (batch.prefix_length + batch.end.shape[1]))
     passes = [
         batch.slopes(
-            owners[first : first + points_in_a_pass], places[first : first + points_in_a_pass], output
+            prompt_of_point[first : first + points_in_a_pass],
+            places[first : first + points_in_a_pass],
+            output,
         )
         for first in range(0, len(places), points_in_a_pass)
     ]

@@ -1,6 +1,7 @@
-"""One prompt's path from its baseline to itself: the points so far, the integral through them, where more go.
+"""The path from a prompt's baseline to the prompt: its points, the integral through them, and where to add
+more.
 
-numpy and scipy only; no model.
+It uses numpy and scipy, and no model.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 HALVED: Final = 0.5
-"""Pieces of the path are halved whose error is at least this share of the largest one's."""
+"""A piece of the path is halved if its error is at least this share of the largest error."""
 SHORTEST: Final = 1e-5
-"""Shorter pieces are not halved: their ends could not be told apart in float32."""
+"""Shorter pieces are not halved: in float32 their ends could be equal."""
 
 
 class IntegrationPath:
-    """Points on a path from 0 to 1, at each of which the output and its slope per token are known.
+    """Points on a path from 0 to 1, with the output and its slope per token at each point.
 
-    A cubic spline through the slopes is integrated. How far off it is on a piece of the path, the output
-    at its two ends tells, and so where points are missing.
+    A cubic spline through the slopes is integrated. On each piece of the path, the outputs at its two ends
+    give the error of this integral, and so show where points are missing.
 
     Attributes:
         wanted: the places, ascending, in [0, 1], whose values are to be added next.
-        places: those that have been added, ascending.
+        places: the places whose values have been added, ascending.
         output: what F is.
     """
 
@@ -47,7 +48,7 @@ class IntegrationPath:
 
         Args:
             log_odds: (places,) of refusal.
-            slopes: (places, tokens) what each token adds to dF/da, F the output.
+            slopes: (places, tokens) the part of each token in dF/da, where F is the output.
         """
         if len(self.places):
             log_odds = np.concatenate([self._log_odds, log_odds])
@@ -59,7 +60,7 @@ class IntegrationPath:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Log-odds at 1 and at 0, of the prompt and of its baseline."""
+        """The log-odds of the prompt (at 1) and of its baseline (at 0)."""
         return float(self._log_odds[-1]), float(self._log_odds[0])
 
     @property
@@ -72,17 +73,17 @@ class IntegrationPath:
         return np.asarray(self._spline(self._slopes).integrate(0, 1))
 
     def errors(self) -> Array:
-        """(places - 1,) what the integral of the summed slopes is off by on each piece of the path."""
+        """(places - 1,) the error of the integral of the summed slopes on each piece of the path."""
         integral = self._spline(self._slopes.sum(axis=1)).antiderivative()
         return np.asarray(np.diff(integral(self.places)) - np.diff(self.values))
 
     def _spline(self, values: Array) -> CubicSpline:
-        from scipy.interpolate import CubicSpline  # attributions are also read where nothing is integrated
+        from scipy.interpolate import CubicSpline  # slow to import, and not needed to read attributions
 
         return CubicSpline(self.places, values)
 
     def refine(self, max_steps: int) -> None:
-        """Want the middles of the pieces that are off most; none if there would be too many points."""
+        """Want the middles of the pieces with the largest errors, up to ``max_steps`` points in all."""
         errors = np.abs(self.errors())
         errors[np.diff(self.places) < SHORTEST] = 0
         worst = np.argsort(-errors)[: max_steps - len(self.places)]

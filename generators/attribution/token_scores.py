@@ -1,4 +1,4 @@
-"""What an integration along a prompt's path gives, whoever integrates."""
+"""The result of an integration along a prompt's path, by either method."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from generators.attribution.attribution_settings import AttributionSettings
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """What each token of one prompt adds to the output F.
+    """How much each token of a prompt adds to the output F.
 
     Attributes:
-        log_odds, baseline_log_odds: of the prompt x and its baseline x', whatever the output.
+        log_odds, baseline_log_odds: of the prompt x and of its baseline x', for any output.
         delta: sum of scores - (F(x) - F(x')).
         steps, converged, truncated: see :class:`~generators.attribution.attribution.Attribution`.
         offsets: ``[start, end)`` of each token in the prompt, in code points; (0, 0) for special tokens.
-        scores: one per token, in units of F.
+        scores: of each token, in units of F.
     """
 
     log_odds: float
@@ -30,5 +30,5 @@ class TokenScores:
 
 
 def has_converged(delta: float, difference: float, settings: AttributionSettings) -> bool:
-    """Whether the sum of scores is as near to the difference of the output as the settings ask."""
+    """Whether the sum of scores is as near to the difference of the outputs as the settings require."""
     return abs(delta) <= settings.tolerance * max(abs(difference), settings.difference_floor)

@@ -1,11 +1,13 @@
-"""An attributed prompt with its words shaded: red speaks for a refusal, blue against it.
+"""Shows attributed prompts with their words shaded, in the terminal or as a page: red words make a refusal
+more likely, blue words less.
 
-For the terminal and as a page. Prompts are hostile text: control characters, escape sequences and marks
-that turn the writing direction are shown as visible symbols and never reach the terminal or the page.
+Prompts are hostile text: control characters, escape sequences and marks that turn the writing direction are
+shown as visible symbols and never reach the terminal or the page.
 
-The page is no report of ``overbench report``: that template lies in ``overbench/``, which nothing here may
-import, and shades words in five strengths of one colour in tables that a script orders. Here each word has a
-strength and a sign of its own and its figures in a title, and there is no script and no table.
+The page has a template of its own, of some twenty lines, for two reasons. The template of ``overbench
+report`` lies in ``overbench/``, which nothing here may import. And what it offers has no use here: it is made
+of tables that a script sorts, and shades words in five strengths of one colour. This page has no table and no
+script; each word has a colour of its own, and its figures as a title.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from generators.attribution.attribution import Attribution, WordScore
 from overbench_tasks.text import visible
 
 Score = Literal["raw", "adjusted"]
-"""``raw`` shades every word and mark; ``adjusted`` only words that can be features."""
+"""``raw`` shades every word and mark; ``adjusted`` shades only words that can be features."""
 
 _RED, _BLUE = (190, 40, 40), (40, 80, 200)
 
@@ -39,11 +41,9 @@ span {{ border-radius: .2em; padding: .05em .1em; }}
 </head>
 <body>
 <h1>Which words make a refusal likely?</h1>
-<p>Red speaks for a refusal, blue against it ({score} scores, each prompt on its own scale). Point at a
-word for its figures, in units of what was attributed: log-odds of refusal, if nothing else is said.</p>
-{prompts}
-</body>
-</html>
+<p>Red words make a refusal more likely, blue words less ({score} scores, each prompt on its own scale). Point
+at a word for its figures. They are in log-odds of refusal, unless the line above the prompt says
+otherwise.</p> {prompts} </body> </html>
 """
 
 
@@ -64,12 +64,12 @@ def ansi(prompt: str, attribution: Attribution, *, score: Score = "raw") -> str:
 
 
 def html(items: Iterable[tuple[str, Attribution]], *, score: Score = "raw") -> str:
-    """A page that needs no other file and runs no script: (prompt, attribution) one below the other."""
+    """A page of (prompt, attribution) pairs, which needs no other file and runs no script."""
     return _PAGE.format(score=score, prompts="\n".join(_html_prompt(*item, score) for item in items))
 
 
 def summary(attribution: Attribution) -> str:
-    """One line: id, log-odds of refusal, and whether the scores can be trusted."""
+    """A line with id, log-odds of refusal, and whether the scores are reliable."""
     unit = " in probability" if attribution.output == "probability" else ""
     doubt = "" if attribution.converged else ", NOT CONVERGED"
     cut = ", cut at the detector's longest input" if attribution.truncated else ""
@@ -98,7 +98,7 @@ def _figures(word: WordScore) -> str:
 def _shaded(
     prompt: str, attribution: Attribution, score: Score
 ) -> Iterator[tuple[str, WordScore | None, float]]:
-    """The prompt in pieces: text, its word if it is one, and its score as a share of the largest."""
+    """The prompt in pieces: the text, its word or None, and its score as a share of the largest score."""
     values = [
         word.raw if score == "raw" else 0.0 if word.excluded else word.adjusted for word in attribution.words
     ]
@@ -112,7 +112,9 @@ def _shaded(
 
 
 def _mix(ground: tuple[int, int, int], share: float) -> tuple[int, int, int]:
-    """The ground colour mixed with red (share up to 1) or blue (down to -1)."""
+    """The ground colour mixed with red (share up to 1) or blue (share down to -1)."""
     colour = _RED if share > 0 else _BLUE
-    red, green, blue = (round(g + (c - g) * abs(share)) for g, c in zip(ground, colour, strict=True))
+    red, green, blue = (
+        round(dark + (full - dark) * abs(share)) for dark, full in zip(ground, colour, strict=True)
+    )
     return red, green, blue

@@ -1,7 +1,7 @@
-"""A language model that categorises prompts in place of the keyword list, where one is at hand.
+"""A language model that categorises prompts in place of the keyword list.
 
-The paper sorts by keywords "plus inspection"; this is the inspection, for sets that nobody can read through.
-What can't be read as an answer leaves the prompt to its keywords: a failure is never a category.
+The paper sorts by keywords "plus inspection"; this is the inspection, for sets that are too large to read. If
+an answer can't be parsed, the keywords decide: a failure is never a category.
 """
 
 from __future__ import annotations
@@ -30,39 +30,43 @@ _ANSWER = re.compile(rf"CATEGORY: ({'|'.join(CATEGORIES)}) / ({'|'.join(OR_BENCH
 
 
 class CategoryJudgeSettings(EndpointSettings):
-    """One language model that categorises."""
+    """A language model that categorises."""
 
-    max_tokens: int = Field(32, ge=1, description="of the answer; more for a model that reasons first")
-    prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are shown")
+    max_tokens: int = Field(32, ge=1, description="tokens of the answer; more for a model that reasons first")
+    prompt_chars: int = Field(
+        2000, ge=100, description="characters that the model sees; of a longer prompt, its head and its tail"
+    )
 
 
 def read_settings(text: str) -> CategoryJudgeSettings:
-    """A judge's settings as the command line has them: ``model=NAME,base_url=URL``, as lm-eval's arguments.
+    """A judge's settings from the command line, in the form of lm-eval's arguments:
+    ``model=NAME,base_url=URL``.
 
     Raises:
-        OverbenchError: an unknown setting or a value that it does not take. No value is repeated, since
-            one may be a key that does not belong here.
+        OverbenchError: a setting is unknown, or its value can't be used. The message shows no value, since a
+            user may have put a key there.
     """
     return settings_from_words(CategoryJudgeSettings, text, "--category_judge")
 
 
 def public_settings(settings: CategoryJudgeSettings) -> dict[str, Any]:
-    """What ``release.json`` tells: all that shapes an answer, and neither address nor the key's name."""
-    told = settings.model_dump(mode="json", include={"model", "temperature", "max_tokens", "prompt_chars"})
-    return {**told, "prompt": _template(settings).version}
+    """The settings for ``release.json``: all that shapes an answer, but neither address nor the key's
+    name."""
+    public = settings.model_dump(mode="json", include={"model", "temperature", "max_tokens", "prompt_chars"})
+    return {**public, "prompt": _template(settings).version}
 
 
 def evidence_of(settings: CategoryJudgeSettings) -> str:
-    """What ``category_evidence`` holds where this judge decided."""
+    """``category_evidence`` of the prompts that this judge categorised."""
     return f"judge:{settings.model}"
 
 
 def check_judge(settings: CategoryJudgeSettings) -> None:
-    """Find what would make every request fail, before anything long starts. Costs nothing.
+    """Find out, without cost, whether the judge can be asked.
 
     Raises:
-        OverbenchError: no key, one that is not accepted, a template or a cache that can't be used, nobody at
-            the URL, or a model that the endpoint does not list.
+        OverbenchError: there is no key or it is not accepted, the template or the cache can't be used, the
+            URL does not answer, or the endpoint does not list the model.
     """
     with concerning(_TROUBLE):
         _template(settings)
@@ -82,20 +86,20 @@ def judge_categories(
     features: Sequence[Sequence[str]],
     settings: CategoryJudgeSettings,
 ) -> list[Categorised]:
-    """The judge's labels with ``judge:<model>`` as evidence, or the keywords' where it gave none.
+    """The judge's categories with ``judge:<model>`` as evidence, or the keywords' where the judge gave none.
 
     Args:
         prompts: any text.
         features: the trigger words of each, for :func:`~generators.categories.keywords.categorise`.
-        settings: who is asked. What it says is kept in ``category_judge.sqlite3`` in ``$OVERBENCH_CACHE``
-            or else in the user's cache folder, so that asking again costs nothing.
+        settings: which judge. Its answers are kept in ``category_judge.sqlite3`` in ``$OVERBENCH_CACHE`` or
+            else in the user's cache folder, so that asking again costs nothing.
 
     Returns:
         one per prompt, in order.
 
     Raises:
-        OverbenchError: no key, a template that can't be used, or the endpoint answers nothing. What was said
-            is kept.
+        OverbenchError: there is no key, the template can't be used, or no request was answered. Answers that
+            came are kept.
     """
     with concerning(_TROUBLE):
         template = _template(settings)
@@ -106,8 +110,8 @@ def judge_categories(
     failures = [outcome.detail for outcome in outcomes if isinstance(outcome, Failure)]
     if client.stopped_because or (failures and len(failures) == len(outcomes)):
         raise OverbenchError(
-            f"{evidence} doesn't answer: {client.stopped_because or failures[0]}. What it said is kept. Mend "
-            "this and run again, or go without a judge."
+            f"{evidence} doesn't answer: {client.stopped_because or failures[0]}. Its earlier answers are "
+            "kept. Mend this and run again, or go without a judge."
         )
     return [
         _parsed(outcome, evidence) or categorise(prompt, words)
@@ -116,7 +120,7 @@ def judge_categories(
 
 
 def _parsed(outcome: Outcome, evidence: str) -> Categorised | None:
-    """The labels of an answer whose last line is the whole of the asked form; None of any other."""
+    """The categories in an answer whose last line has exactly the form that was asked for; else None."""
     if isinstance(outcome, Failure) or outcome.blocked or outcome.finish_reason == "length":
         return None
     last = without_reasoning(outcome.text).strip().rpartition("\n")[2].strip(" \t\r")

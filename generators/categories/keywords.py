@@ -1,28 +1,27 @@
-"""The risk that a harmless prompt only seems to carry, by the words that make it seem so.
+"""Categories of prompts by keywords: the risk that a prompt seems to carry.
 
-The paper's four categories and others (Pu et al. 2025, section 4, which sorts by keywords and inspection
-and publishes neither), and OR-Bench's ten as a second label (Cui et al. 2024). Both come from one list,
-``category_keywords.yaml``. The evidence is kept with the label: a wrong one can be traced to its word.
+A prompt gets one of the paper's four categories or "others" (Pu et al. 2025, section 4, sorts by keywords and
+inspection, and publishes neither) and one of OR-Bench's ten (Cui et al. 2024). Both come from one list,
+``category_keywords.yaml``. The keywords that decided are kept with the label, so that an error can be traced.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
-from generators.words import LONGEST_WORD, pool_form
+from generators.words import LONGEST_WORD, pool_form, words_of
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.records import CATEGORIES, Category
 
 KEYWORD_FILE: Final = Path(__file__).with_name("category_keywords.yaml")
 NO_KEYWORD: Final = "no keyword"
-"""The evidence of a prompt in which nothing was found; it is filed under ``others``."""
+"""The evidence of a prompt without any keyword; its category is ``others``."""
 
 OrBenchCategory = Literal[
     "hate",
@@ -40,17 +39,16 @@ OR_BENCH_CATEGORIES: Final[tuple[OrBenchCategory, ...]] = get_args(OrBenchCatego
 
 _NEEDED: Final = frozenset({"category", "words"})
 _OPTIONAL: Final = frozenset({"or_bench", "everyday"})
-_WORD = re.compile(r"[^\W_]+(?:['’\-\u2010\u2011][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Categorised:
-    """What a prompt is filed under.
+    """The categories of a prompt.
 
     Attributes:
         category: one of the paper's five.
-        or_bench_category: one of OR-Bench's ten, or None where nothing was found.
-        evidence: what decided: ``feature: crack`` or ``words: theft, loot``, by the keywords found;
+        or_bench_category: one of OR-Bench's ten, or None if no keyword was found.
+        evidence: what decided: the keywords, as ``feature: crack`` or ``words: theft, loot``;
             :data:`NO_KEYWORD`; or ``judge:<model>``.
     """
 
@@ -70,12 +68,12 @@ class Topic:
 
 @dataclass(frozen=True)
 class Keywords:
-    """The list, ready to be searched.
+    """The keyword list, indexed for search.
 
     Attributes:
-        topics: keyword -> topic; a phrase's words are joined by one space.
-        longest: for each word that begins a keyword, the number of words in the longest such.
-        everyday: the keywords that count in a prompt's own words only where it has no other.
+        topics: the topic of each keyword; the words of a phrase are joined by single spaces.
+        longest: for each word that begins a keyword, the number of words of the longest such keyword.
+        everyday: the keywords that count in a prompt only if it has no other keyword.
     """
 
     topics: dict[str, Topic]
@@ -84,34 +82,33 @@ class Keywords:
 
 
 def categorise(prompt: str, features: Sequence[str] = ()) -> Categorised:
-    """File a prompt by its trigger words, or else by all of its words.
+    """Categorise a prompt by its trigger words, or else by all of its words.
 
     The category is the risk that the prompt seems to carry, so its trigger words say more than its topic:
-    "How do I kill a Python process?" is violence. The first feature that holds a keyword decides, by
-    its first keyword. Where none does, each keyword of the prompt counts for its topic, and the topic with
-    the most wins, the one that comes first in the prompt where they are equal. Everyday words (hot, box)
-    count fully in a feature, and in a prompt only where it holds no other keyword.
+    "How do I kill a Python process?" is violence. The first feature with a keyword decides, by its first
+    keyword. If no feature has one, each keyword of the prompt counts for its topic, and the topic with the
+    most keywords wins; a tie goes to the topic that comes first in the prompt. Everyday words (hot, box)
+    count fully in a feature, but in a prompt only if it has no other keyword.
 
-    Words are compared whole, case folded, as written or by their dictionary form; a hyphenated word
-    also by its parts. Of phrases that begin at one word the longest counts. English only: prompts in other
-    languages find no keyword.
+    Words are compared whole, case folded, as written or in dictionary form; a hyphenated word also by its
+    parts. Of several phrases that begin at one word the longest counts. All keywords are English.
 
     Args:
         prompt: any text.
-        features: the words that set models off, the main one first, as in a prompt's record.
+        features: the words that trigger refusals, the main word first, as in a prompt's record.
     """
     for feature in features:
-        if found := _in_feature(feature):
-            keyword, topic = found[0]
+        if hits := _hits_in_feature(feature):
+            keyword, topic = hits[0]
             return Categorised(topic.category, topic.or_bench_category, f"feature: {keyword}")
-    everyday, found = _keywords().everyday, _found(prompt)
-    found = tuple(hit for hit in found if hit[0] not in everyday) or found
-    if not found:
+    everyday, hits = _keywords().everyday, _hits(prompt)
+    hits = tuple(hit for hit in hits if hit.keyword not in everyday) or hits
+    if not hits:
         return Categorised("others", None, NO_KEYWORD)
-    counts = Counter(topic for _, topic in found)
-    # The largest count; max takes the first of equals, and a Counter keeps the order of first sight.
+    counts = Counter(hit.topic for hit in hits)
+    # A Counter keeps the order of first occurrence, and max takes the first of equals.
     winner = max(counts, key=lambda topic: counts[topic])
-    words = dict.fromkeys(keyword for keyword, topic in found if topic == winner)
+    words = dict.fromkeys(hit.keyword for hit in hits if hit.topic == winner)
     return Categorised(winner.category, winner.or_bench_category, f"words: {', '.join(words)}")
 
 
@@ -142,7 +139,7 @@ def read_keywords(file: Path = KEYWORD_FILE) -> Keywords:
             if keyword in topics:
                 raise OverbenchError(
                     f"The keyword list {file} has {keyword!r} twice, under {topics[keyword].name} and "
-                    f"{name}. Keep the one whose sense alarms."
+                    f"{name}. Keep it where its meaning alarms."
                 )
             topics[keyword] = topic
             first, *rest = keyword.split(" ")
@@ -158,15 +155,15 @@ def _topic(file: Path, name: str, entry: Any) -> tuple[Topic, list[str], list[st
             f"{where}: expected {', '.join(sorted(_NEEDED))} and perhaps {', '.join(sorted(_OPTIONAL))}, "
             f"got {entry!r}."
         )
-    category, other = entry["category"], entry.get("or_bench")
+    category, or_bench_category = entry["category"], entry.get("or_bench")
     if category not in CATEGORIES:
         raise OverbenchError(f"{where}: unknown category {category!r}. Expected {', '.join(CATEGORIES)}.")
-    if other is not None and other not in OR_BENCH_CATEGORIES:
+    if or_bench_category is not None and or_bench_category not in OR_BENCH_CATEGORIES:
         raise OverbenchError(
-            f"{where}: unknown or_bench {other!r}. Expected {', '.join(OR_BENCH_CATEGORIES)}."
+            f"{where}: unknown or_bench {or_bench_category!r}. Expected {', '.join(OR_BENCH_CATEGORIES)}."
         )
     everyday = _words(where, entry["everyday"]) if "everyday" in entry else []
-    return Topic(name, category, other), _words(where, entry["words"]), everyday
+    return Topic(name, category, or_bench_category), _words(where, entry["words"]), everyday
 
 
 def _words(where: str, listed: object) -> list[str]:
@@ -181,42 +178,47 @@ def _keywords() -> Keywords:
     return read_keywords()
 
 
-Found = tuple[tuple[str, Topic], ...]
-"""(keyword, topic) of a text, in order."""
+class Hit(NamedTuple):
+    """A keyword in a text."""
+
+    keyword: str
+    topic: Topic
 
 
-def _found(text: str) -> Found:
-    """What one keyword covers is not searched for others."""
+def _hits(text: str) -> tuple[Hit, ...]:
+    """The keywords of a text in order; they do not overlap."""
     topics = _keywords().topics
-    words = [_word(word) for word in _WORD.findall(text)]
-    found: list[tuple[str, Topic]] = []
+    words = [_word(word) for word in words_of(text)]
+    hits: list[Hit] = []
     end = 0
-    for place, (_, longest) in enumerate(words):
-        if place < end:
+    for start, (_, longest) in enumerate(words):
+        if start < end:
             continue
-        for size in range(min(longest, len(words) - place), 0, -1):
-            run = [forms for forms, _ in words[place : place + size]]
-            keyword = next((joined for joined in map(" ".join, product(*run)) if joined in topics), None)
+        for size in range(min(longest, len(words) - start), 0, -1):
+            forms_of_run = [forms for forms, _ in words[start : start + size]]
+            phrases = map(" ".join, product(*forms_of_run))
+            keyword = next((phrase for phrase in phrases if phrase in topics), None)
             if keyword is not None:
-                found.append((keyword, topics[keyword]))
-                end = place + size
+                hits.append(Hit(keyword, topics[keyword]))
+                end = start + size
                 break
-    return tuple(found)
+    return tuple(hits)
 
 
-_in_feature = lru_cache(maxsize=1 << 16)(_found)
+_hits_in_feature = lru_cache(maxsize=1 << 16)(_hits)
 """Prompts of one run share their features."""
 
 
 @lru_cache(maxsize=1 << 16)
 def _word(word: str) -> tuple[tuple[str, ...], int]:
-    """A word's forms, and the number of words in the longest keyword that begins with one of them."""
+    """A word's forms, and the number of words of the longest keyword that begins with any of them."""
     forms, longest = _forms(word), _keywords().longest
     return forms, max((longest.get(form, 0) for form in forms), default=0)
 
 
 def _forms(word: str) -> tuple[str, ...]:
-    """A word as it may stand in the list: as written, in dictionary form, then its parts."""
+    """The forms of a word that may be in the list: as written, in dictionary form, then those of its
+    parts."""
     if len(word) > LONGEST_WORD:
         return ()
     forms = [pool_form(word, "surface"), pool_form(word, "lemma")]

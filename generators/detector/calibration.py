@@ -1,4 +1,4 @@
-"""What is chosen on validation: calibrated probabilities and the decision threshold."""
+"""Calibrated probabilities and the decision threshold, both chosen on validation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from generators.detector.detector_settings import DetectorSettings, Example
 from generators.detector.scores import Bools, Floats, labels_of
 
 ENOUGH: Final = 20
-"""Validation prompts of each label below which generated ones alone decide nothing."""
+"""The least generated validation prompts of each label for calibration and threshold to rest on them
+alone."""
 
 FEW: Final = 10
-"""Validation prompts of each label below which nothing is fitted or chosen on them."""
+"""The least validation prompts of each label for anything to be fitted or chosen."""
 
 MIN_FLAGGED: Final = 10
-"""A validation precision counts only if it is of so many flagged prompts: one right guess is no 100 %."""
+"""The least flagged prompts for a precision on validation to count: a single hit is not 100 %."""
 
 
 class Calibration(BaseModel, frozen=True, extra="forbid"):
-    """Log-odds of the model to a probability: ``p = sigmoid(log_odds / temperature + bias)``.
+    """From the model's log-odds to a probability: ``p = sigmoid(log_odds / temperature + bias)``.
 
     Attributes:
-        temperature: above 0; above 1 where the model is too sure of itself.
+        temperature: above 0; above 1 if the model is overconfident.
         bias: in log-odds.
-        fitted: on validation; otherwise set from the class weights alone.
+        fitted: whether it was fitted on validation; if not, it follows from the class weights alone.
     """
 
     temperature: float
@@ -43,13 +44,13 @@ class Calibration(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What validation has chosen for one classifier.
+    """The calibration and threshold of a classifier, chosen on validation.
 
     Attributes:
         calibration, threshold: see :func:`calibrate` and :func:`choose_threshold`.
-        on: the validation prompts it rests on: ``in_domain``, ``all`` or ``none``.
-        note: for people, empty if all went well.
-        enough: there were prompts enough to choose the threshold on, or none was to be chosen.
+        on: the validation prompts they rest on: ``in_domain``, ``all`` or ``none``.
+        note: a remark for people; empty if there is none.
+        enough: whether there were enough prompts to choose the threshold on, or it was fixed.
     """
 
     calibration: Calibration
@@ -75,7 +76,7 @@ def sigmoid(log_odds: Floats) -> Floats:
 def tune(
     validation: Sequence[Example], log_odds: Floats, weight_ratio: float, settings: DetectorSettings
 ) -> Tuning:
-    """Fit probabilities and threshold; on generated prompts only, if there are enough of both labels.
+    """Fit probabilities and threshold, on generated prompts alone if there are enough of both labels.
 
     Args:
         log_odds: (validation,) logit of "refused" less logit of "accepted".
@@ -97,13 +98,14 @@ def tune(
 def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibration:
     """Fit the probabilities to validation.
 
-    Temperature scaling (Guo et al. 2017) only stretches log-odds; the class weights of the loss also
-    shift them, by about the logarithm of the weights' ratio. So a bias is fitted as well, which makes it
-    Platt's scaling, with his softened targets, so that a perfect separation does not end in certainty
-    (Platt 1999, "Probabilistic outputs for support vector machines", section 2.2). Both keep the order.
+    Temperature scaling (Guo et al. 2017) only stretches log-odds. The class weights of the loss also shift
+    them, by about the logarithm of the weights' ratio. So a bias is fitted as well, which makes it Platt
+    scaling. It uses Platt's softened targets, so that a perfect separation does not give probabilities of 0
+    and 1 (Platt 1999, "Probabilistic outputs for support vector machines", section 2.2). The order of prompts
+    stays.
 
-    With fewer than :data:`FEW` prompts of either label nothing is fitted: the temperature is 1 and
-    the bias takes back the weights' shift, as theory has it (Elkan 2001, theorem 2).
+    With fewer than :data:`FEW` prompts of either label nothing is fitted: the temperature is 1 and the bias
+    undoes the weights' shift in theory (Elkan 2001, theorem 2).
 
     Args:
         refused: (rows,) of validation.
@@ -116,7 +118,7 @@ def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibrat
     targets = np.where(refused, 1 - 1 / (refused.sum() + 2), 1 / ((~refused).sum() + 2))
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        log_slope, bias = parameters  # the slope's logarithm keeps the order of prompts as it is
+        log_slope, bias = parameters  # its logarithm keeps the slope positive, and so the order of prompts
         slope = math.exp(log_slope)
         x = slope * log_odds + bias
         off = sigmoid(x) - targets
@@ -133,14 +135,15 @@ def choose_threshold(refused: Bools, probabilities: Floats, rule: str | float) -
 
     Args:
         refused, probabilities: (rows,) of validation.
-        rule: ``f1`` for the highest F1 (of equals, the highest threshold); or a precision, for the
-            smallest threshold that reaches it among those that flag at least :data:`MIN_FLAGGED`
-            prompts (or half of the refused ones, where those are fewer). If none reaches it, the
-            one of the highest precision is taken, and said so; ``half`` for 0.5.
+        rule: ``f1`` for the highest F1 (of equal ones, the highest threshold); ``half`` for 0.5; or a
+            precision, for the smallest threshold that reaches it among those that flag at least
+            :data:`MIN_FLAGGED` prompts (or half of the refused prompts, if these are fewer). If none reaches
+            it, the threshold of the highest precision is taken, with a note.
 
     Returns:
-        the threshold, half way to the next lower probability so that rounding does not decide, and
-        a note for people, empty if all went well. 0.5 with fewer than :data:`FEW` of either label.
+        the threshold and a note for people, empty if there is none. The threshold lies half way to the next
+        lower probability, so that rounding does not matter. With fewer than :data:`FEW` prompts of either
+        label it is 0.5.
     """
     if rule == "half":
         return 0.5, ""
@@ -169,5 +172,5 @@ def choose_threshold(refused: Bools, probabilities: Floats, rule: str | float) -
 
 
 def too_few(refused: Bools, enough: int = FEW) -> bool:
-    """Fewer than ``enough`` prompts of one label."""
+    """Whether there are fewer than ``enough`` prompts of either label."""
     return min(int(refused.sum()), int((~refused).sum())) < enough

@@ -1,10 +1,10 @@
-"""The detector D_M: from a prompt alone, will this target refuse it? (Pu et al. 2025, step 1)
+"""The detector D_M predicts from a prompt alone whether a target refuses it (Pu et al. 2025, step 1).
 
     report = train(examples, folder, DetectorSettings())
     Detector.load(folder).probabilities(prompts)
 
-Training picks the epoch, the calibration and the threshold on validation, and looks at the test split
-once, at the end.
+Training chooses the epoch, the calibration and the threshold on validation, and uses the test split once, at
+the end.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _VERSIONED = ("overbench", "torch", "transformers", "scikit-learn")
 
 
 def check_encoder(settings: DetectorSettings, locate: Callable[[str], str] = str) -> None:
-    """What can be known before any prompt is labelled: encoder there, tokenizer fast, device there.
+    """Check, before any prompt is labelled, that the detector can be trained.
 
     Args:
-        settings: what is to be trained.
+        settings: of the training.
         locate: see :func:`train`.
 
     Raises:
-        OverbenchError: one of them is not.
+        OverbenchError: the encoder is missing, its tokenizer is not fast, or the device is not available.
     """
     device_of(settings.device)
     with quiet_and_unseeded():
@@ -75,34 +75,35 @@ def train(
 ) -> DetectorReport:
     """Train a detector into ``folder``.
 
-    Class imbalance: each example is weighted in the loss (``balance``, ``in_domain_weight``), and
-    calibration takes back what that does to probabilities. The same examples in any order, settings
-    and machine give the same weights on a CPU; the process's random states stay as they were.
+    Against class imbalance each example has a weight in the loss (``balance``, ``in_domain_weight``), and
+    calibration undoes the effect of the weights on probabilities. On a CPU, the same examples in any order,
+    with the same settings and on the same machine, give the same detector. Random states of the process do
+    not change.
 
-    Everything is written to a sibling folder, ``.NAME.training``, which takes the place of
-    ``folder`` at the end. A training that is killed leaves only that sibling, which the next one
-    removes; one that fails or is interrupted from the keyboard leaves nothing.
+    Everything is written to a sibling folder, ``.NAME.training``, which replaces ``folder`` at the end. A
+    training that is killed leaves only this sibling, which the next training removes. A training that fails
+    or is interrupted leaves nothing.
 
     Args:
-        examples: labelled prompts with their split. Keep the test split the same over the rounds.
-        folder: is made, or replaced where it holds a detector.
-        locate: the folder or hub id that ``settings.model`` names, where it is neither itself.
-        progress: a bar on stderr.
+        examples: labelled prompts with their split. Keep the test split the same in all rounds.
+        folder: made, or replaced if it holds a detector.
+        locate: gives the folder or hub id for ``settings.model``, which may be another name.
+        progress: whether there is a progress bar on stderr.
 
     Returns:
-        what is also in the folder, in ``detector.json`` and, for people, in the model card.
+        the report, which is also in the folder: in ``detector.json`` and, for people, in the model card.
 
     Raises:
-        OverbenchError: examples that cannot train a detector (``checked_splits``), an encoder that
-            cannot be used (``load_encoder``), a training that diverges or outgrows the GPU
-            (``fine_tune``); ``folder`` holds something else.
+        OverbenchError: the examples cannot train a detector (``checked_splits``); the encoder cannot be used
+            (``load_encoder``); the training diverges or needs more memory than the GPU has (``fine_tune``);
+            ``folder`` holds something other than a detector.
         OSError: the disk is full, or the folder cannot be written.
     """
     splits = checked_splits(examples)
     if folder.exists() and not (folder / RECORD).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise OverbenchError(
-            f"Expected {folder} to be a new folder or a detector's, found something else there. It is left "
-            "alone: name another folder, or move it away."
+            f"Expected {folder} to be a new folder or a detector's, found something else there. It is not "
+            "changed: name another folder, or move it away."
         )
     device = device_of(settings.device)
     with quiet_and_unseeded():
@@ -115,23 +116,23 @@ def train(
             tokenizer = in_chat_template(tokenizer, settings.encoder_name)
         elif settings.pooling == "mean":
             add_mean_pooling(model)
-        work = folder.with_name(f".{folder.name}.training")
-        shutil.rmtree(work, ignore_errors=True)  # of a training that was killed
-        work.mkdir(parents=True)
+        staging = folder.with_name(f".{folder.name}.training")
+        shutil.rmtree(staging, ignore_errors=True)  # of a training that was killed
+        staging.mkdir(parents=True)
         try:
-            scratch = work / "scratch"
+            scratch = staging / "scratch"
             if settings.training == "probe":
                 areas = fit_probe(model, tokenizer, splits, settings, device, progress=progress)
             else:
                 areas = fine_tune(model, tokenizer, splits, settings, scratch, progress=progress)
             shutil.rmtree(scratch, ignore_errors=True)
             detector, report = _evaluated(model.to(device), tokenizer, splits, settings, areas)
-            _save(detector, report, settings, work)
-            _replace(folder, work)
+            _save(detector, report, settings, staging)
+            _replace(folder, staging)
         except SafetensorError as error:
             raise OSError(f"The detector's weights cannot be written to {folder.parent}: {error}") from error
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
     return report
 
 
@@ -142,7 +143,7 @@ def _evaluated(
     settings: DetectorSettings,
     areas: tuple[float, ...],
 ) -> tuple[Detector, DetectorReport]:
-    """Calibrate and choose the threshold on validation, then look at the test split."""
+    """Calibrate and choose the threshold on validation, then measure on the test split."""
     train, validation, test = splits.values()
     weights = example_weights(train, settings)
     ratio = class_weight_ratio(train, weights)
@@ -177,12 +178,14 @@ def _evaluated(
 
 
 def _compared(
-    test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
+    test: Sequence[Example], detector: tuple[Floats, float], baseline: tuple[Floats, float], random_seed: int
 ) -> dict[str, BaselineComparison]:
-    """The two on each of :func:`_test_sets`."""
+    """The detector and the baseline on each of :func:`_test_sets`."""
     (ours, threshold), (theirs, their_threshold) = detector, baseline
     return {
-        name: compare(labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), seed)
+        name: compare(
+            labels_of(test)[rows], (ours[rows], threshold), (theirs[rows], their_threshold), random_seed
+        )
         for name, rows in _test_sets(test).items()
     }
 
@@ -196,7 +199,7 @@ def _checks(test: Sequence[Example], probabilities: Floats, threshold: float) ->
 
 
 def _test_sets(test: Sequence[Example]) -> dict[str, Bools]:
-    """All test prompts; and where there are generated ones among them, these and the seeds apart."""
+    """All test prompts; and if some are generated and some are seeds, the two kinds as well."""
     in_domain: Bools = np.array([example.in_domain for example in test])
     sets = {"all": np.ones(len(test), dtype=bool)}
     if in_domain.any() and not in_domain.all():
@@ -229,11 +232,12 @@ def _save(detector: Detector, report: DetectorReport, settings: DetectorSettings
     (folder / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
-def _replace(folder: Path, work: Path) -> None:
-    """Put ``work`` in the place of ``folder``. Killed between the two renames, neither is there."""
+def _replace(folder: Path, staging: Path) -> None:
+    """Rename ``staging`` to ``folder``. A process that is killed between the two renames leaves no
+    ``folder``."""
     old = folder.with_name(f".{folder.name}.replaced")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
         folder.rename(old)
-    work.rename(folder)
+    staging.rename(folder)
     shutil.rmtree(old, ignore_errors=True)

@@ -1,11 +1,12 @@
-"""A trained detector: its folder, and what it says about prompts.
+"""A trained detector: its folder, and its predictions.
 
-A detector is an ordinary transformers folder with a ``detector.json`` beside the weights, which holds
-what transformers has no place for and is written last.
+A detector is an ordinary transformers folder with a ``detector.json`` beside the weights. That file holds
+what transformers has no place for, and is written last.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,14 +22,14 @@ from overbench_tasks.errors import OverbenchError
 
 RECORD: Final = "detector.json"
 BATCH_TOKENS: Final = 4096
-"""Tokens, padding included, of one forward pass."""
+"""Tokens of one forward pass, with padding."""
 
 LENGTH_STEP: Final = 16
-"""Prompts are padded to a multiple of so many tokens, and batched only with others of that length."""
+"""Prompts are padded to a multiple of this many tokens, and batched only with prompts of the same length."""
 
 
 class DetectorRecord(BaseModel, frozen=True, extra="forbid"):
-    """``detector.json``: a folder that has it holds a finished detector."""
+    """``detector.json``. A folder with this file holds a finished detector."""
 
     format: Literal[1] = 1
     threshold: float
@@ -50,7 +51,7 @@ class Detector:
     """
 
     def __init__(self, model: Any, tokenizer: Any, calibration: Calibration, threshold: float) -> None:
-        self.model = model.eval().requires_grad_(False)  # attribution keeps less for its gradients so
+        self.model = model.eval().requires_grad_(False)  # which saves memory in attribution
         self.tokenizer = tokenizer
         self.calibration = calibration
         self.threshold = threshold
@@ -60,7 +61,7 @@ class Detector:
         """A detector that :func:`~generators.detector.detector.train` has saved.
 
         Raises:
-            OverbenchError: no folder, an unfinished or damaged one, or no such device.
+            OverbenchError: there is no folder, it is unfinished or damaged, or the device is not available.
         """
         record = _read_record(folder)
         target = device_of(device)
@@ -80,12 +81,13 @@ class Detector:
         return cls(model.float().to(target), tokenizer, record.calibration, record.threshold)
 
     def log_odds(self, prompts: Sequence[str]) -> list[float]:
-        """Logit of refused less logit of accepted, one per prompt in order, uncalibrated.
+        """The uncalibrated log-odds of each prompt, in order: the logit of refused less the logit of
+        accepted.
 
-        Prompts longer than ``tokenizer.model_max_length`` tokens are truncated. Each is padded to a
-        multiple of :data:`LENGTH_STEP` tokens, whatever runs beside it: on a CPU it gets the same value
-        in any company (seen with torch 2.13; torch promises no such thing), and a run that was resumed
-        the same records; on a GPU the last bits may differ.
+        Prompts longer than ``tokenizer.model_max_length`` tokens are truncated. Each prompt is padded to a
+        multiple of :data:`LENGTH_STEP` tokens, whatever its batch. So on a CPU its value does not depend on
+        the other prompts (observed with torch 2.13; torch does not guarantee it), and a run that was resumed
+        has the same records. On a GPU the last bits may differ.
         """
         import torch
 
@@ -98,12 +100,12 @@ class Detector:
         return log_odds
 
     def probabilities(self, prompts: Sequence[str]) -> list[float]:
-        """Calibrated probability of refusal in [0, 1], one per prompt in order; see :meth:`log_odds`."""
+        """The calibrated probability of refusal of each prompt, in order, in [0, 1]; see :meth:`log_odds`."""
         values: list[float] = self.calibration.probabilities(np.array(self.log_odds(prompts))).tolist()
         return values
 
     def refuses(self, prompts: Sequence[str]) -> list[bool]:
-        """Whether the probability of each prompt, in order, is at or above the threshold."""
+        """For each prompt, in order, whether its probability is at or above the threshold."""
         return [value >= self.threshold for value in self.probabilities(prompts)]
 
 
@@ -130,7 +132,7 @@ def _read_record(folder: Path) -> DetectorRecord:
 
 
 def same_lengths(tokenizer: Any, prompts: Sequence[str]) -> Iterator[tuple[Any, list[int]]]:
-    """Tokenised prompts in batches of one length each, with the places of these prompts in ``prompts``.
+    """Tokenised prompts in batches of equal length, each with the indices of its prompts in ``prompts``.
 
     The longest come first: a lack of memory shows at once.
     """
@@ -139,11 +141,13 @@ def same_lengths(tokenizer: Any, prompts: Sequence[str]) -> Iterator[tuple[Any, 
     texts = [tokenizable(prompt) for prompt in prompts]
     limit = tokenizer.model_max_length
     tokens = tokenizer(texts, truncation=True)["input_ids"]
-    lengths = [min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP) for ids in tokens]
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for index, ids in enumerate(tokens):
+        by_length[min(limit, -(-len(ids) // LENGTH_STEP) * LENGTH_STEP)].append(index)
     padded = {"padding": "max_length", "truncation": True, "return_tensors": "pt"}
-    for length in sorted(set(lengths), reverse=True):
-        same = [i for i, other in enumerate(lengths) if other == length]
+    for length in sorted(by_length, reverse=True):
+        indices = by_length[length]
         rows = max(1, BATCH_TOKENS // length)
-        for start in range(0, len(same), rows):
-            batch = same[start : start + rows]
-            yield tokenizer([texts[i] for i in batch], max_length=length, **padded), batch
+        for start in range(0, len(indices), rows):
+            batch = indices[start : start + rows]
+            yield tokenizer([texts[index] for index in batch], max_length=length, **padded), batch

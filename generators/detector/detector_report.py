@@ -1,4 +1,4 @@
-"""What is known of a trained detector: counts, test figures beside the baseline's, and its model card."""
+"""The report on a trained detector: counts, test figures beside the baseline's, and the model card."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _KINDS: Final = {
 }
 
 _DECIDING: Final = ("all", "in_domain")
-"""The sets of test prompts on which a detector is judged: generated prompts are what it filters."""
+"""The sets of test prompts that decide on a detector. It filters generated prompts."""
 
 _OF_FINE_TUNING: Final = frozenset(
     ("pooling", "learning_rate", "epochs", "patience", "batch_size", "warmup", "weight_decay", "precision")
 )
-"""The settings that a probe does not read."""
+"""The settings that have no effect on a probe."""
 
 
 class SplitCounts(BaseModel, frozen=True, extra="forbid"):
-    """Labelled prompts in one split; ``in_domain`` of them are generated ones of earlier rounds."""
+    """The labelled prompts of a split; ``in_domain`` of them were generated in earlier rounds."""
 
     prompts: int
     refused: int
@@ -45,38 +45,39 @@ class SplitCounts(BaseModel, frozen=True, extra="forbid"):
     in_domain_refused: int
 
 
-class GateDecision(NamedTuple):
+class FilterDecision(NamedTuple):
     """Whether a detector turns candidates away, by the rules of :meth:`DetectorReport.decision`.
 
     Attributes:
-        gates: it turns away what it calls accepted; False: it only ranks.
-        because: the rule that decided and the figures it decided by, in words.
+        filters: it turns away prompts that it calls accepted; False: it only ranks.
+        because: the rule that decided, and its figures, in words.
     """
 
-    gates: bool
+    filters: bool
     because: str
 
 
 class DetectorReport(BaseModel, frozen=True, extra="forbid"):
-    """Everything measured of one training. Plain data: ``model_dump_json`` and ``model_validate_json``.
+    """All measurements of a training. Plain data: ``model_dump_json`` and ``model_validate_json``.
 
     Attributes:
-        encoder: what it was trained from, without path.
-        counts: per split.
+        encoder: the name of the encoder, without path.
+        counts: by split.
         validation_auroc: after each epoch; of a probe, behind each layer.
-        best_epoch: whose weights were kept, from 1; of a probe, the layer behind which it reads.
-        unit: which of the two these count.
+        best_epoch: the epoch whose weights were kept, from 1; of a probe, the layer that it reads.
+        unit: what these two count, epochs or layers.
         truncated: how many prompts, of all splits, were longer than the detector reads.
         calibration, threshold: see :mod:`generators.detector.calibration`.
-        tuned_on: ``in_domain``, ``all`` or ``none`` of the validation prompts.
-        tuned: validation had prompts enough to choose the threshold on (earlier versions did not say).
-        brier_uncalibrated, ece_uncalibrated: on test, of the model's own softmax; those of
+        tuned_on: the validation prompts of calibration and threshold: ``in_domain``, ``all`` or ``none``.
+        tuned: whether validation had enough prompts to choose the threshold (not in files of earlier
+            versions).
+        brier_uncalibrated, ece_uncalibrated: on the test split, of the model's own softmax. Those of
             calibrated probabilities are in ``test["all"].detector``.
-        test: figures on the test split: ``all``; and where there are generated prompts among it,
-            ``seeds`` and ``in_domain`` apart. ``seeds`` is what rounds can be compared by.
-        checks: of the threshold, on the same sets (earlier versions did not write them: then they are
-            computed from precision and recall).
-        notes: what did not go as planned.
+        test: figures on the test split: ``all``; and if it has generated prompts, also ``seeds`` and
+            ``in_domain``. Rounds can be compared by ``seeds``.
+        checks: of the threshold, on the same sets. Files of earlier versions have none; then they are
+            computed from precision and recall.
+        notes: remarks for people.
     """
 
     encoder: str
@@ -98,7 +99,7 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="before")
     @classmethod
     def _of_any_version(cls, fields: Any) -> Any:
-        """Version 0.1 also wrote whether the weights had started from an earlier detector's."""
+        """Drop a field of version 0.1: whether training had started from an earlier detector."""
         if isinstance(fields, dict):
             return {name: value for name, value in fields.items() if name != "continued"}
         return fields
@@ -111,35 +112,35 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         return self
 
     def lost_to_baseline(self) -> list[str]:
-        """The sets of test prompts, of ``all`` and ``in_domain``, where the baseline's AUROC is higher."""
+        """Those of the sets ``all`` and ``in_domain`` on which the baseline has the higher AUROC."""
         return [name for name, gain in self._gains() if gain < 0]
 
     def equals_baseline(self) -> list[str]:
-        """Those of these sets where the two AUROCs are equal."""
+        """Those of the sets ``all`` and ``in_domain`` on which the two AUROCs are equal."""
         return [name for name, gain in self._gains() if gain == 0]
 
     def _gains(self) -> list[tuple[str, float]]:
         gains = [(name, self.test[name].auroc_gain) for name in _DECIDING if name in self.test]
         return [(name, gain.value) for name, gain in gains if gain.defined]
 
-    def decision(self) -> GateDecision:
-        """Whether its threshold may turn candidates away: where it holds on prompts it was not tuned on.
+    def decision(self) -> FilterDecision:
+        """Whether the detector may turn candidates away: if its threshold holds on prompts of the test split.
 
-        Two rules, the first that applies. Where validation had too few prompts to choose a threshold on, it
-        only ranks. Else the test split decides: of ``all`` its prompts, and of the generated ones
-        (``in_domain``) where there are refused and accepted ones of these, what the detector calls refused
-        must be refused more often than the rest (:class:`~generators.detector.scores.ThresholdCheck`). How
-        well words alone do decides nothing.
+        There are two rules. If validation had too few prompts to choose a threshold on, the detector only
+        ranks. Else the test split decides: prompts that the detector calls refused must be refused more often
+        than the rest (:class:`~generators.detector.scores.ThresholdCheck`). This must hold among all test
+        prompts, and among the generated ones (``in_domain``) if some of these are refused and some accepted.
+        The baseline plays no part.
         """
         if not self.tuned:
-            return GateDecision(False, "validation has too few prompts to choose a threshold on")
+            return FilterDecision(False, "validation has too few prompts to choose a threshold on")
         checks = {name: self.checks[name] for name in _DECIDING if self._decides(name)}
         failed = {name: check for name, check in checks.items() if not check.holds}
         verb = "does not hold" if failed else "holds"
         reasons = "; and ".join(
             f"on {_SETS[name]} of the test split: {check}" for name, check in (failed or checks).items()
         )
-        return GateDecision(not failed, f"its threshold {verb} {reasons}")
+        return FilterDecision(not failed, f"its threshold {verb} {reasons}")
 
     def _decides(self, name: str) -> bool:
         return name == "all" or (name in self.test and 0 < self.test[name].refused < self.test[name].prompts)
@@ -175,8 +176,8 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
                 f"AUROC {comparison.detector.auroc:.3f} against {comparison.baseline.auroc:.3f}. ***"
             )
             yield (
-                "  *** Words alone tell more, so its attributions may be worth little. Try a higher learning "
-                "rate, more epochs, more labelled prompts or another encoder. ***"
+                "  *** Words alone predict better, so its attributions may be worth little. Try a higher "
+                "learning rate, more epochs, more labelled prompts or another encoder. ***"
             )
         for name in self.equals_baseline():
             area = self.test[name].detector.auroc
@@ -185,23 +186,23 @@ class DetectorReport(BaseModel, frozen=True, extra="forbid"):
         if gain.low <= 0 < gain.value and not self.lost_to_baseline():
             yield (
                 f"  note: the lead over the baseline in AUROC, {gain:.3f}, is not certain: "
-                "more test prompts would tell."
+                "more test prompts would show."
             )
 
 
-def gate_decision(report: DetectorReport, weak_detector: str) -> GateDecision:
-    """As :meth:`DetectorReport.decision`; with ``rounds.weak_detector: gate`` every detector gates."""
+def filter_decision(report: DetectorReport, weak_detector: str) -> FilterDecision:
+    """:meth:`DetectorReport.decision`; but with ``rounds.weak_detector: gate`` every detector filters."""
     decision = report.decision()
-    if decision.gates or weak_detector == "rank":
+    if decision.filters or weak_detector == "rank":
         return decision
-    return GateDecision(True, f"rounds.weak_detector is gate, though {decision.because}")
+    return FilterDecision(True, f"rounds.weak_detector is gate, though {decision.because}")
 
 
 def _check_of(comparison: BaselineComparison) -> ThresholdCheck:
-    """The check of the detector's threshold, from the figures that version 0.1 wrote, too.
+    """The check of the detector's threshold, computed from figures that version 0.1 wrote as well.
 
-    Where nothing was flagged precision is undefined; where no refused prompt was, how many were flagged is
-    not known and makes no difference: the threshold does not hold.
+    Precision is undefined if nothing was flagged. If no refused prompt was flagged, the number of flagged
+    prompts is unknown but does not matter: the threshold does not hold.
     """
     precision, recall = comparison.detector.precision, comparison.detector.recall
     hits = round(recall.value * comparison.refused) if recall.defined else 0
@@ -210,13 +211,13 @@ def _check_of(comparison: BaselineComparison) -> ThresholdCheck:
 
 
 def _figures(comparison: BaselineComparison) -> Iterator[tuple[str, str, str]]:
-    """(name, the detector's, the baseline's) of each."""
+    """The rows of the table of figures: name, the detector's value, the baseline's value."""
     for key, label in _FIGURES.items():
         yield label, f"{getattr(comparison.detector, key):.3f}", f"{getattr(comparison.baseline, key):.3f}"
 
 
 def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
-    """README.md of a detector's folder: figures, counts, settings, use and limits; never a prompt."""
+    """README.md of a detector's folder: figures, counts, settings, use and limits, but no prompts."""
     ours, decision = report.test["all"].detector, report.decision()
     on_hub = settings.encoder_name == settings.model and "/" in settings.model
     base = [f"base_model: {json.dumps(settings.model)}"] if on_hub else []
@@ -242,7 +243,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
             for name, comparison in report.test.items()
         ),
         f"**Its threshold may turn prompts away**: {decision.because}."
-        if decision.gates
+        if decision.filters
         else f"**Rank by its scores, and let its threshold turn nothing away**: {decision.because}.",
         f"Calibration on test: Brier score {report.brier_uncalibrated:.3f} before and {ours.brier:.3f} "
         f"after, expected calibration error {report.ece_uncalibrated:.3f} before and {ours.ece:.3f} after. "
@@ -261,7 +262,7 @@ def model_card(report: DetectorReport, settings: DetectorSettings) -> str:
         "## Intended use and limits",
         "- For filtering and attributing prompts in a search for harmless prompts that this target refuses. "
         "Not a moderation model: a refused prompt need not be harmful, nor an accepted one harmless.\n"
-        "- It speaks of one target with one system prompt and one decoding; of another it knows nothing.\n"
+        "- It holds for one target with one system prompt and one decoding, and for no other.\n"
         "- Its figures hold for prompts like those of the test split. On prompts of another kind, precision "
         "falls.\n- Its labels come from an automatic labeller, and share its errors.\n"
         f"- It reads the first {settings.max_length} tokens of a prompt at most.",

@@ -1,4 +1,4 @@
-"""What a detector is trained on and how: examples, settings, and the checks before any training."""
+"""Examples and settings of a detector's training, and the checks before it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.text import number_of
@@ -25,13 +26,13 @@ ID2LABEL: Final = {0: "accepted", 1: "refused"}
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One prompt that the target has answered.
+    """A prompt that the target has answered.
 
     Attributes:
         prompt: as the target got it, without chat template.
-        refused: the target refused it. Unscored replies are no examples; whether a partial refusal
-            is one is the caller's choice.
-        split: the caller's choice before labelling, so that no round moves a prompt.
+        refused: the target refused it. Prompts with an unscored reply are no examples; the caller decides
+            whether a partial refusal counts.
+        split: chosen by the caller before labelling, so that no round moves a prompt.
         in_domain: a generated near-boundary prompt of an earlier round, not a seed.
     """
 
@@ -41,34 +42,33 @@ class Example:
     in_domain: bool = False
 
 
-class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
-    """How a detector is trained. The field descriptions are the documentation.
+class DetectorSettings(SettingsSection):
+    """How a detector is trained.
 
-    Encoder, learning rate and epochs are the paper's (Pu et al. 2025, section 3.1). The paper does
-    not give the rest.
+    Encoder, learning rate and epochs are the paper's (Pu et al. 2025, section 3.1), which does not give the
+    other settings.
     """
 
     model: str = Field(
         "microsoft/deberta-v3-base",
         min_length=1,
-        description="the encoder: hub id, folder, or a name of `overbench models`; needs a fast tokenizer; "
+        description="the encoder: hub id, folder, or a name of `overbench models`, with a fast tokenizer; "
         "for a probe the target's own model, or another chat model",
     )
     revision: str | None = Field(
-        None, description="of the encoder on the hub; pin it to repeat a run exactly"
+        None, description="of the encoder on the hub; pin it to make runs repeatable"
     )
     training: Literal["fine-tune", "probe"] = Field(
         "fine-tune",
-        description="fine-tune: all weights of an encoder, as the paper does; probe: of a chat model, best "
-        "the target itself, a linear layer behind one of its layers, which is chosen on validation; then "
-        "pooling, learning_rate, epochs, patience, batch_size, warmup, weight_decay and precision mean "
-        "nothing",
+        description="fine-tune: all weights of an encoder, as in the paper; probe: only a linear layer "
+        "behind one layer, chosen on validation, of a chat model, best the target itself; then pooling, "
+        "learning_rate, epochs, patience, batch_size, warmup, weight_decay and precision have no effect",
     )
     pooling: Literal["first", "mean"] = Field(
         "first",
-        description="what the classifier reads: the first token, as the paper's encoder does; or the mean of "
-        "all, for BERT and MPNet sentence encoders (minilm-l6-v2, all-mpnet-base-v2), which learn far better "
-        "so from few prompts",
+        description="what the classifier reads. first: the first token, as in the paper's encoder; mean: the "
+        "mean of all tokens, for BERT and MPNet sentence encoders (minilm-l6-v2, all-mpnet-base-v2), which "
+        "learn far better this way from few prompts",
     )
     learning_rate: float = Field(
         2e-5,
@@ -76,58 +76,58 @@ class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
         lt=1,
         description="of AdamW, falling linearly to 0; small encoders need more (MiniLM: 1e-4)",
     )
-    epochs: int = Field(3, ge=1, le=1000, description="passes over the training split, at most")
+    epochs: int = Field(3, ge=1, le=1000, description="most passes over the training split")
     patience: int = Field(
         2,
         ge=1,
-        description="stop after so many epochs without a better validation AUROC; the best epoch is kept",
+        description="epochs without a better validation AUROC, after which training stops; the best epoch is "
+        "kept",
     )
     batch_size: int = Field(16, ge=1, description="prompts per step")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the learning rate rises")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
-        description="of the training's matrix products; bfloat16 is about twice as fast on GPUs and on CPUs "
-        "that know it (avx512_bf16, amx), the weights stay in float32",
+        description="precision of matrix products in training; bfloat16 is about twice as fast on GPUs and "
+        "on CPUs with avx512_bf16 or amx; weights stay in float32",
     )
     max_length: int = Field(
         256,
         ge=8,
-        description="tokens read of a prompt, the rest is cut off; at most what the encoder can read",
+        description="tokens read of a prompt, at most as many as the encoder can read; the rest is cut off",
     )
     balance: Literal["class", "domain", "none"] = Field(
         "class",
-        description="class: both labels weigh the same in the loss; domain: also within the seeds and within "
-        "the generated prompts, so that the kind of prompt tells the label no more; none: as counted",
+        description="weights in the loss. class: both labels have the same weight; domain: also among the "
+        "seeds and among the generated prompts, so that the kind of prompt does not give away the label; "
+        "none: no weights",
     )
     in_domain_weight: float = Field(
         1.0,
         gt=0,
-        description="what a generated prompt of an earlier round weighs in the loss; a seed weighs 1",
+        description="weight in the loss of a generated prompt of an earlier round; a seed has weight 1",
     )
     calibrate: bool = Field(
         True,
-        description="fit the probabilities to validation; false leaves the model's own, which class weights "
-        "shift",
+        description="whether probabilities are fitted to validation; class weights shift the model's own "
+        "probabilities",
     )
     threshold: Literal["f1", "half"] | float = Field(
         "f1",
-        description="how the decision threshold is chosen: f1 maximises F1 on validation; a number in (0, 1) "
-        "is a precision, and the smallest threshold that reaches it there is taken; half is a probability "
-        "of 0.5",
+        description="how the decision threshold is chosen. f1: the highest F1 on validation; a number in (0, "
+        "1): the smallest threshold that reaches this precision on validation; half: a probability of 0.5",
     )
     tune_on: Literal["in_domain", "all"] = Field(
         "in_domain",
-        description="the validation prompts that calibration and threshold rest on: in_domain takes the "
-        "generated ones once there are enough of both labels, since those are what the detector then "
-        "filters; all takes all",
+        description="validation prompts for calibration and threshold. in_domain: the generated prompts, "
+        "which are what the detector filters, once there are enough of both labels; all: all of them",
     )
     seed: int = Field(
-        0, ge=0, lt=2**32, description="of the new layer's weights, the order of prompts, dropout"
+        0, ge=0, lt=2**32, description="random seed of the new layer's weights, the order of prompts, dropout"
     )
     device: Device = Field(
         "auto",
-        description="auto: CUDA, else MPS, else CPU; another GPU than the first by CUDA_VISIBLE_DEVICES",
+        description="auto: CUDA, else MPS, else CPU; CUDA_VISIBLE_DEVICES chooses the GPU",
     )
 
     @field_validator("threshold")
@@ -139,17 +139,17 @@ class DetectorSettings(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def encoder_name(self) -> str:
-        """The encoder as others may know it: never a path of this machine."""
+        """The encoder's name without any path of this machine."""
         path = Path(self.model)
         return (path.name or self.model) if path.is_absolute() or path.exists() else self.model
 
 
 def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
-    """The examples by split, in an order of their own, whatever order they came in.
+    """The examples by split, in an order that does not depend on theirs.
 
     Raises:
-        OverbenchError: nothing is refused or nothing accepted, in all or in one split; a split is
-            empty; a prompt (by :func:`~overbench_tasks.prompts.normalised`) is in two splits.
+        OverbenchError: all prompts, or all prompts of a split, are refused or all accepted; a split is empty;
+            a prompt (by :func:`~overbench_tasks.prompts.normalised`) is in two splits.
     """
     everything = sorted(examples, key=lambda e: (prompt_id(e.prompt), e.prompt, e.refused, e.in_domain))
     if not everything:
@@ -176,11 +176,11 @@ def checked_splits(examples: Iterable[Example]) -> dict[Split, list[Example]]:
                 f"Expected refused and accepted prompts in the {split} split, but it "
                 f"{what if rows else 'is empty'}. Use more seeds, or give the {split} split a larger share."
             )
-    where: dict[str, set[Split]] = defaultdict(set)
+    splits_of: dict[str, set[Split]] = defaultdict(set)
     for example in everything:
-        where[normalised(example.prompt)].add(example.split)
-    if shared := {text: places for text, places in where.items() if len(places) > 1}:
-        names = [split for split in SPLITS if any(split in places for places in shared.values())]
+        splits_of[normalised(example.prompt)].add(example.split)
+    if shared := {text: in_splits for text, in_splits in splits_of.items() if len(in_splits) > 1}:
+        names = [split for split in SPLITS if any(split in in_splits for in_splits in shared.values())]
         raise OverbenchError(
             f"{number_of(len(shared), 'prompt is', 'prompts are')} in more than one split "
             f"({', '.join(names)}), such as {prompt_id(next(iter(shared)))}: the test would measure memory. "

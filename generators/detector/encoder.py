@@ -1,6 +1,6 @@
-"""The encoder a detector starts from: found, checked, loaded without noise, pooled.
+"""The encoder that a detector is trained from: loads it, checks it, and adds mean pooling.
 
-torch and transformers are imported when something is loaded, never before.
+torch and transformers are imported only when something is loaded.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ if TYPE_CHECKING:
     import torch
 
 MEAN_WEIGHT: Final = 50.0
-"""What the mean of all tokens weighs against the first token's own residual before they are normalised."""
+"""The weight of the mean of all tokens, to which the layer adds the first token before it normalises."""
 POOLER_WEIGHT: Final = 0.3
-"""Small enough that the pooler's tanh is nearly a straight line for normalised values."""
+"""Small, so that the pooler's tanh is nearly a straight line for normalised values."""
 
 
 def tokenizable(prompt: str) -> str:
-    """The prompt as every tokenizer takes it: character positions stay, the far end goes.
+    """The prompt in a form that every tokenizer takes, with the same character positions.
 
-    Halves of surrogate pairs, which no tokenizer encodes, become ``?``, one for one. What is beyond
-    :data:`~overbench_tasks.prompts.MAX_PROMPT_CHARS` would be truncated anyway, only slowly.
+    Lone surrogates, which no tokenizer encodes, become ``?``. The prompt is cut at
+    :data:`~overbench_tasks.prompts.MAX_PROMPT_CHARS`: the tokenizer would truncate the rest, only more
+    slowly.
     """
     return encodable(prompt[:MAX_PROMPT_CHARS])
 
 
 def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[Any, Any]:
-    """Model with a two-label head, and its tokenizer, which truncates at ``model_max_length``.
+    """The model with a head for two labels, and its tokenizer, which truncates at ``model_max_length``.
 
     Args:
         source: hub id or folder.
         max_length: tokens; lowered to what the encoder can read.
 
     Raises:
-        OverbenchError: not found, not loadable, or without a fast tokenizer.
+        OverbenchError: the encoder is not found, can't be loaded, or has no fast tokenizer.
     """
     tokenizer = load_tokenizer(source, revision)
     from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -63,27 +64,35 @@ def load_encoder(source: str, revision: str | None, max_length: int) -> tuple[An
 
 
 def add_mean_pooling(model: Any) -> None:
-    """Append a layer to a BERT or MPNet classifier, in place, whose first token is the mean of all.
+    """Append a layer to a BERT or MPNet classifier, in place, whose first token is the mean of all tokens.
 
-    transformers' classifiers of these kinds read the first token alone, which in sentence encoders such as
-    MiniLM, trained through the mean, knows little of the sentence; a few hundred prompts do not teach it.
+    transformers' classifiers of these types read only the first token. Sentence encoders such as MiniLM were
+    trained through the mean of all tokens: their first token says little about the sentence, and a few
+    hundred prompts do not change that.
 
-    **Why a layer and no pooling module.** A model class of our own, or sentence-transformers, would read more
-    easily here. But then ``AutoModelForSequenceClassification.from_pretrained`` could not read a saved
-    detector, which today needs no code of ours, and detectors that are saved already would still need this
-    layer: there would be two ways to pool. MPNet's mean is weighted (below), so a plain one would give other
-    numbers, too.
+    **Why a layer and not a pooling class.** A class of some thirty lines would be easier to read than this
+    function and :func:`_pooling_parts`, but there is no good way to save it:
 
-    Attention with queries of zero looks at all tokens alike, padding aside; values and outputs are
-    identities, times :data:`MEAN_WEIGHT`; the feed-forward part adds nothing; the dense layer behind it is
-    an identity, times :data:`POOLER_WEIGHT`. Neither is trained, so that the mean stays one.
+    - With ``auto_map`` the class lies as Python code in the detector's folder, and loading it takes
+      ``trust_remote_code=True``: a folder that someone shares could then run any code. Today a folder holds
+      only weights and JSON.
+    - In sentence-transformers' format, or as a class that our code must register,
+      ``AutoModelForSequenceClassification.from_pretrained`` does not load the detector, which today needs no
+      code of ours. sentence-transformers would be one more dependency.
+    - Detectors that are saved already have this layer and load as they are. So their kind of pooling would
+      remain, next to the new kind, and MPNet's weighted mean (below) would differ between the two.
 
-    MPNet adds to the attention of every layer what a token's distance is worth, so its mean is weighted:
-    of all-mpnet-base-v2's twelve heads nine look at all tokens nearly alike (of 20 tokens the entropy of
-    their weights is 94 to 98 % of the most there can be), three prefer near ones.
+    **How the layer works.** With queries of zero, attention weighs all tokens alike, except for padding.
+    Values and outputs are identities, times :data:`MEAN_WEIGHT`. The feed-forward part adds nothing. The
+    dense layer behind it is an identity, times :data:`POOLER_WEIGHT`. Neither is trained, so that the mean
+    remains a mean.
+
+    In every layer MPNet adds a bias for the distance of tokens to the attention, so its mean is weighted. Of
+    all-mpnet-base-v2's twelve heads nine weigh all tokens nearly alike (with 20 tokens, the entropy of the
+    weights is 94 to 98 % of the maximum), and three prefer near tokens.
 
     Raises:
-        OverbenchError: the model is neither.
+        OverbenchError: the model has another type.
     """
     if model.config.model_type not in ("bert", "mpnet"):
         raise OverbenchError(
@@ -111,7 +120,7 @@ def add_mean_pooling(model: Any) -> None:
 
 
 def _pooling_parts(model: Any, layer: Any) -> tuple[dict[Any, float], tuple[Any, Any], Any]:
-    """Of a layer that is added: linear parts with their scales, both norms, and the dense layer behind."""
+    """The linear parts of the added layer with their scales, its two norms, and the pooler behind it."""
     attention = layer.attention
     if model.config.model_type == "bert":
         query, value, out = attention.self.query, attention.self.value, attention.output.dense
@@ -124,7 +133,7 @@ def _pooling_parts(model: Any, layer: Any) -> tuple[dict[Any, float], tuple[Any,
 
 
 def load_tokenizer(source: str, revision: str | None = None) -> Any:
-    """The fast tokenizer of a model: attribution needs the character span of each token."""
+    """The fast tokenizer of a model, which gives the character span of each token for attribution."""
     from transformers import AutoTokenizer
 
     with loading(source):
@@ -140,17 +149,17 @@ def load_tokenizer(source: str, revision: str | None = None) -> Any:
 
 
 def device_of(wanted: Device) -> torch.device:
-    """``auto`` is the best there is: CUDA, MPS, CPU.
+    """The device that is wanted; for ``auto`` the first of CUDA, MPS and CPU that is available.
 
     Raises:
-        OverbenchError: the wanted one is not there.
+        OverbenchError: it is not available.
     """
     import torch
 
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
-        return torch.device(next(name for name, is_there in there.items() if is_there))
-    if not there[wanted]:
+        return torch.device(next(name for name, is_available in available.items() if is_available))
+    if not available[wanted]:
         raise OverbenchError(
             f"The detector's device is {wanted}, and torch finds none here. Use auto or cpu."
         )
@@ -159,9 +168,9 @@ def device_of(wanted: Device) -> torch.device:
 
 @contextmanager
 def quiet_and_unseeded() -> Iterator[None]:
-    """transformers says nothing but errors, and every random state is afterwards as it was before.
+    """Inside, transformers logs only errors; afterwards every random state is as it was before.
 
-    Trainer seeds Python, NumPy and torch; that must not reach the rest of the process.
+    Trainer seeds Python, NumPy and torch, which must not affect the rest of the process.
     """
     import torch
     import transformers
@@ -185,16 +194,16 @@ def quiet_and_unseeded() -> Iterator[None]:
 
 @contextmanager
 def loading(source: str) -> Iterator[None]:
-    """Whatever transformers raises, while it loads from a hub id or folder, as an OverbenchError."""
+    """Turn every error of transformers, while it loads from a hub id or folder, into an OverbenchError."""
     from safetensors import SafetensorError
 
     try:
         yield
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
-        there = Path(source).is_dir()
-        place = f"the folder {source}" if there else f"{source!r} (hub id; no such folder here)"
+        is_folder = Path(source).is_dir()
+        origin = f"the folder {source}" if is_folder else f"{source!r} (hub id; no such folder here)"
         raise OverbenchError(
-            f"Cannot load the detector's encoder from {place}: {' '.join(str(error).split())} Expected the "
+            f"Cannot load the detector's encoder from {origin}: {' '.join(str(error).split())} Expected the "
             "hub id or the folder of a transformers encoder with its tokenizer. Where the hub is out of "
             "reach, name a folder, or use a small encoder: overbench models minilm-l6-v2, then minilm-l6-v2 "
             "as the detector's model. Some tokenizers (DeBERTa v3) need more packages: pip install "

@@ -1,11 +1,11 @@
 """A linear probe of a language model, most often the target itself, as a detector.
 
-Alain & Bengio 2017, "Understanding intermediate layers using linear classifier probes" (arXiv 1610.01644).
-What a chat model does with a prompt is settled before its reply begins: one direction of its state there
-decides most refusals (Arditi et al. 2024, "Refusal in Language Models Is Mediated by a Single Direction",
-arXiv 2406.11717). So the detector is the model up to some layer, in its own chat template, with a linear
-layer on the state at the template's last token, and nothing else is trained. A departure from Pu et al. 2025,
-whose targets may be closed and whose detector is an encoder: this one needs the target's weights.
+Alain & Bengio 2017, "Understanding intermediate layers using linear classifier probes" (arXiv 1610.01644). A
+chat model decides about a refusal before its reply begins: a single direction of its state there mediates
+most refusals (Arditi et al. 2024, "Refusal in Language Models Is Mediated by a Single Direction", arXiv
+2406.11717). So the detector is the model up to some layer, in its own chat template, with a linear layer on
+the state at the template's last token. Only this layer is trained. This departs from Pu et al. 2025, whose
+targets may be closed and whose detector is an encoder: a probe needs the target's weights.
 """
 
 from __future__ import annotations
@@ -37,20 +37,22 @@ _AROUND: Final = ("<before>", "<after>")
 def in_chat_template(tokenizer: Any, source: str) -> Any:
     """A tokenizer that puts its chat template around every prompt, as special tokens.
 
-    So the template is never cut, stays as it is on the way from a baseline, and gets no share of a score. It
-    is the template with its default arguments, with a system prompt or today's date where these bring one.
+    So the template is never truncated, is the same in the baseline, and gets no part of a score. The template
+    has its default arguments, with a system prompt or today's date if it adds them by default.
 
     Args:
         tokenizer: fast, of a chat model.
-        source: for messages.
+        source: its name in messages.
 
     Raises:
-        OverbenchError: it has no chat template, or one whose tokens depend on the prompt between them.
+        OverbenchError: it has no chat template, or the template's tokens depend on the prompt.
     """
     text = ""
     if tokenizer.chat_template:
         with suppress(jinja2.TemplateError):  # such as one that wants a system prompt
-            text = tokenizer.apply_chat_template(_asked(_PROMPT), tokenize=False, add_generation_prompt=True)
+            text = tokenizer.apply_chat_template(
+                _messages(_PROMPT), tokenize=False, add_generation_prompt=True
+            )
     before, _, after = text.partition(_PROMPT)
     if not after:
         raise OverbenchError(
@@ -62,7 +64,7 @@ def in_chat_template(tokenizer: Any, source: str) -> Any:
         given = [made(sample)["input_ids"] for sample in _SAMPLES]
         # The head reads the last token that is no padding.
         if (
-            given == [_as_asked(tokenizer, sample) for sample in _SAMPLES]
+            given == [_as_target_reads(tokenizer, sample) for sample in _SAMPLES]
             and given[0][-1] != made.pad_token_id
         ):
             return made
@@ -73,12 +75,12 @@ def in_chat_template(tokenizer: Any, source: str) -> Any:
     )
 
 
-def _asked(prompt: str) -> list[dict[str, str]]:
+def _messages(prompt: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": prompt}]
 
 
-def _as_asked(tokenizer: Any, prompt: str) -> list[int]:
-    text = tokenizer.apply_chat_template(_asked(prompt), tokenize=False, add_generation_prompt=True)
+def _as_target_reads(tokenizer: Any, prompt: str) -> list[int]:
+    text = tokenizer.apply_chat_template(_messages(prompt), tokenize=False, add_generation_prompt=True)
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -112,7 +114,7 @@ def _with_words_around(tokenizer: Any, before: str, after: str) -> Any:
 
 
 def check_probed(source: str, revision: str | None) -> None:
-    """Whether a model's kind can be probed, by its config alone.
+    """Check by its config alone that a model can be probed.
 
     Raises:
         OverbenchError: it can't.
@@ -139,21 +141,21 @@ def fit_probe(
     *,
     progress: bool,
 ) -> tuple[float, ...]:
-    """Train the last layer of a classifier, which ends behind the best layer by validation AUROC.
+    """Cut a model behind its best layer by validation AUROC, and fit the classifier's linear layer there.
 
-    Logistic regression with the weights of :func:`~generators.detector.training.example_weights`. States are
-    scaled to unit variance, and not centred, so that the layer needs no bias.
+    It is a logistic regression with the weights of :func:`~generators.detector.training.example_weights`.
+    States are scaled to unit variance, and not centred, so that the layer needs no bias.
 
     Args:
         model: of transformers, for sequences, with its head on the last token; changed in place.
         tokenizer: of :func:`in_chat_template`.
 
     Returns:
-        the validation AUROC behind each layer; the classifier has as many layers as the best of them.
+        the validation AUROC behind each layer. The model now ends behind the best.
 
     Raises:
-        OverbenchError: the model is not built of layers and a norm, as those of Llama's kind are; or it
-            outgrows the GPU.
+        OverbenchError: the model does not consist of layers and a norm, as those of Llama's kind do; or the
+            GPU's memory is too small.
     """
     import torch
     from sklearn.linear_model import LogisticRegression
@@ -180,7 +182,7 @@ def fit_probe(
             line = LogisticRegression(C=strength, fit_intercept=False, tol=1e-3, max_iter=1000)
             direction = line.fit(learnt / scale, refused, sample_weight=weights).coef_[0] / scale
             fits.append((auroc(labels_of(validation), held_out @ direction), tuple(direction)))
-        area, chosen = max(fits, key=lambda fit: fit[0])  # of equal ones the more regularised
+        area, chosen = max(fits, key=lambda fit: fit[0])  # of equal areas the more regularised
         areas.append(area)
         layers.append(chosen)
     best = areas.index(max(areas))
@@ -189,7 +191,8 @@ def fit_probe(
 
 
 def states(model: Any, tokenizer: Any, prompts: Sequence[str], done: Callable[[int], object]) -> Floats:
-    """(layers, prompts, dimensions): what the head would read, if the model ended behind each layer."""
+    """(layers, prompts, dimensions) the state that the head would read if the model ended behind each
+    layer."""
     import torch
 
     base, config = _base(model), model.config
@@ -199,7 +202,7 @@ def states(model: Any, tokenizer: Any, prompts: Sequence[str], done: Callable[[i
             hidden = base(**inputs.to(model.device), output_hidden_states=True).hidden_states[1:]
             last = inputs["attention_mask"].sum(dim=1) - 1
             rows = torch.arange(len(batch), device=last.device)
-            # Of the last layer, transformers gives what is behind the norm already.
+            # transformers applies the norm to the last layer's states itself.
             read = [base.norm(states_here[rows, last]) for states_here in hidden[:-1]] + [
                 hidden[-1][rows, last]
             ]
@@ -225,7 +228,7 @@ def _cannot_be_probed(model_type: str) -> OverbenchError:
 
 
 def _cut(model: Any, layers: int, direction: Floats) -> None:
-    """End the model behind so many layers, with logits that differ by the product with the direction."""
+    """Cut the model behind this many layers; its logits differ by the dot product with the direction."""
     import torch
 
     base = _base(model)

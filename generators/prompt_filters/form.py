@@ -1,7 +1,7 @@
-"""The form filter: is a text one question or request, as a person would send it?
+"""The form filter: is a text a single question or request, as a person would send it?
 
-Every check takes time linear in the prompt's length, and the length is looked at first, so that no
-text, however hostile, costs more than a glance.
+Every check takes time linear in the prompt's length, and the length is checked first, so that no text,
+however hostile, takes long.
 """
 
 from __future__ import annotations
@@ -11,35 +11,36 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt, number_of
 
 
-class FormSettings(BaseModel, frozen=True, extra="forbid"):
-    """What a prompt must look like. The field descriptions are the documentation."""
+class FormSettings(SettingsSection):
+    """The form that a prompt must have."""
 
-    enabled: bool = Field(True, description="false: a prompt may look as it likes")
-    min_chars: int = Field(12, ge=1, description="characters a prompt has at least")
-    max_chars: int = Field(300, ge=1, le=MAX_PROMPT_CHARS, description="characters a prompt has at most")
-    min_words: int = Field(3, ge=0, description="words, separated by white space, a prompt has at least")
-    max_words: int = Field(60, ge=1, description="words a prompt has at most")
+    enabled: bool = Field(True, description="false: prompts of any form pass")
+    min_chars: int = Field(12, ge=1, description="least characters of a prompt")
+    max_chars: int = Field(300, ge=1, le=MAX_PROMPT_CHARS, description="most characters of a prompt")
+    min_words: int = Field(3, ge=0, description="least words of a prompt, separated by white space")
+    max_words: int = Field(60, ge=1, description="most words of a prompt")
     max_answer_words: int = Field(
-        30, ge=0, description="words that may follow the question mark; more read as an answer to it"
+        30, ge=0, description="most words after the question mark; more are taken for an answer"
     )
     language: str | None = Field(
         "en",
         pattern="^[a-z]{2,3}$",
-        description="code of the prompts' language, ISO 639-1 where there is one; null: any language. What "
-        "an answer or a statement begins with is known for English only",
+        description="code of the prompts' language, ISO 639-1 if it has one; null: any language. Answers and "
+        "statements are recognised by their first words in English only",
     )
     language_margin: float = Field(
         10.0,
         ge=0,
-        description="by how much another language must be likelier for the prompt to count as written in "
-        "that one (difference of log-likelihoods, in nats); 0: the likeliest counts",
+        description="difference of log-likelihoods, in nats, from which a prompt counts as written in "
+        "another language; 0: the likeliest language counts",
     )
 
     @model_validator(mode="after")
@@ -48,40 +49,40 @@ class FormSettings(BaseModel, frozen=True, extra="forbid"):
             least, most = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
             if least > most:
                 raise ValueError(
-                    f"expected min_{unit} to be at most max_{unit}, got {least} and {most}; lower the one or "
-                    "raise the other"
+                    f"expected min_{unit} to be at most max_{unit}, got {least} and {most}; lower the first "
+                    "or raise the second"
                 )
         if self.language not in (None, "en"):  # loading the identifier takes most of a second
             import py3langid
 
-            known = sorted(code for code, _ in py3langid.rank("one two three"))
-            if self.language not in known:
+            languages = sorted(code for code, _ in py3langid.rank("one two three"))
+            if self.language not in languages:
                 raise ValueError(
-                    f"expected language to be null or one of {', '.join(known)}, got {self.language!r}"
+                    f"expected language to be null or one of {', '.join(languages)}, got {self.language!r}"
                 )
         return self
 
 
 def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
-    """What is wrong with the form of a prompt, or None.
+    """The first thing wrong with the form of a prompt, or None.
 
     Args:
         prompt: verbatim, without white space around it.
         settings: see :class:`FormSettings`.
 
     Returns:
-        a rejection by the filter ``form`` with the first of :data:`FORM_REASONS` that applies.
-        Questions are counted outside quotation marks; a statement before or after the question or
-        request is fine ("I play by ear. Teach me to read music."), one alone is not a prompt.
+        a rejection by the filter ``form`` with the first of :data:`FORM_REASONS` that applies. Questions are
+        counted outside quotation marks. A statement before or after the question or request is allowed ("I
+        play by ear. Teach me to read music."), but a statement alone is not a prompt.
     """
     for reason, check in _CHECKS.items():
-        if (found := check(prompt, settings)) is not None:
-            return Rejection("form", reason, excerpt(found))
+        if (detail := check(prompt, settings)) is not None:
+            return Rejection("form", reason, excerpt(detail))
     return None
 
 
 def _too_long(prompt: str, settings: FormSettings) -> str | None:
-    if len(prompt) > settings.max_chars:  # what follows, and all later checks, see a short text
+    if len(prompt) > settings.max_chars:  # first, so that all other checks see a short text
         return f"{number_of(len(prompt), 'character')}, at most {settings.max_chars:,} expected"
     if (words := len(prompt.split())) > settings.max_words:
         return f"{number_of(words, 'word')}, at most {settings.max_words:,} expected"
@@ -98,7 +99,7 @@ def _too_short(prompt: str, settings: FormSettings) -> str | None:
 
 _LINE_BREAKS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _JOINERS: Final = "\u200c\u200d"
-# Letters and symbols by their class, but nothing is seen of them.
+# Their classes are those of letters and symbols, but they are invisible.
 _BLANK: Final = "\u115f\u1160\u3164\uffa0\u2800\ufffd"
 
 
@@ -106,7 +107,7 @@ def _control_characters(prompt: str, settings: FormSettings) -> str | None:
     """Control, format, bidirectional, private and unassigned characters, and lone surrogates."""
     if prompt.isascii() and prompt.isprintable():
         return None
-    # Other scripts need the joiners between letters; in English they only hide something.
+    # Other scripts need joiners between letters; in English they can only hide something.
     allowed = _LINE_BREAKS if settings.language == "en" else _LINE_BREAKS + _JOINERS
     unseen = (c for c in prompt if c in _BLANK or (c not in allowed and unicodedata.category(c)[0] == "C"))
     return next((f"U+{ord(char):04X}" for char in unseen), None)
@@ -135,9 +136,9 @@ _QUOTES: Final = '"“”„«»'
 
 
 def _template_leftover(prompt: str, settings: FormSettings) -> str | None:
-    if found := _LEFTOVER.search(prompt):
-        return found[0]
-    # The whole prompt in quotation marks; two quotations, one at either end, are no such thing.
+    if match := _LEFTOVER.search(prompt):
+        return match[0]
+    # The whole prompt in quotation marks; two quotations, at its beginning and end, are allowed.
     in_quotes = prompt[:1] in _QUOTES and prompt[-1:] in _QUOTES
     return prompt if in_quotes and sum(map(prompt.count, _QUOTES)) <= 2 else None
 
@@ -147,10 +148,10 @@ _INLINE_ITEM: Final = re.compile(r"(?:^|\s)(?:\(?\d{1,2}[.)]|•|\([a-z]\))\s")
 
 
 def _list(prompt: str, settings: FormSettings) -> str | None:
-    found = _ITEM.match(prompt)
-    if found is None and len(items := list(_INLINE_ITEM.finditer(prompt))) > 1:
-        found = items[1]
-    return None if found is None else found[0].strip()
+    item = _ITEM.match(prompt)
+    if item is None and len(items := list(_INLINE_ITEM.finditer(prompt))) > 1:
+        item = items[1]
+    return None if item is None else item[0].strip()
 
 
 _PLACEHOLDER: Final = re.compile(
@@ -166,9 +167,9 @@ _MARKUP: Final = re.compile(r"\b(?:html|xml|tags?|elements?|c\+\+|header|include
 
 
 def _placeholder(prompt: str, settings: FormSettings) -> str | None:
-    for found in _PLACEHOLDER.finditer(prompt):
-        if not (found[0].startswith("<") and _MARKUP.search(prompt)):
-            return found[0]
+    for match in _PLACEHOLDER.finditer(prompt):
+        if not (match[0].startswith("<") and _MARKUP.search(prompt)):
+            return match[0]
     return None
 
 
@@ -199,7 +200,7 @@ def _answers_itself(prompt: str, settings: FormSettings) -> str | None:
 
 
 _SENTENCE: Final = re.compile(r"(?<=[.!…])\s+")
-# What a statement in English begins with; a request begins with a verb, or with anything else.
+# The first words of English statements; a request begins with a verb, or with any other word.
 _SUBJECT: Final = re.compile(
     r"(?:i|i'm|i've|i'd|i'll|you|you're|he|he's|she|she's|it|it's|we|we're|they|they're|this|that|these|those|"
     r"the|a|an|my|your|his|her|its|our|their|there|there's|some|many|most|all|people|everyone|everybody|"
@@ -229,9 +230,9 @@ def _other_language(prompt: str, settings: FormSettings) -> str | None:
     import py3langid
 
     likelihoods: dict[str, float] = dict(py3langid.rank(prompt))
-    own = likelihoods[settings.language]
-    other = max(likelihoods, key=lambda code: (likelihoods[code], code))
-    return None if likelihoods[other] - own <= settings.language_margin else f"looks like {other!r}"
+    likeliest = max(likelihoods, key=lambda code: (likelihoods[code], code))
+    margin = likelihoods[likeliest] - likelihoods[settings.language]
+    return None if margin <= settings.language_margin else f"looks like {likeliest!r}"
 
 
 _CHECKS: Final[Mapping[str, Callable[[str, FormSettings], str | None]]] = {
@@ -248,4 +249,4 @@ _CHECKS: Final[Mapping[str, Callable[[str, FormSettings], str | None]]] = {
     "other_language": _other_language,
 }
 FORM_REASONS: Final = tuple(_CHECKS)
-"""Every reason this filter gives, in the order in which it looks."""
+"""Every reason of this filter, in the order of its checks."""

@@ -1,20 +1,21 @@
 """The benign filter: is a new prompt harmless for anyone to ask and to answer?
 
-One or more language models vote, or a classifier from the hub does, or nobody, which must be said. Every
-vote is kept. A judge that can't be read or can't be reached has not voted benign: its vote is ``unscored``,
-and so is one that its provider withheld (``judge_blocked``).
-Not in the paper, which leaves filtering to the detector (Pu et al. 2025, section 3.3).
+One or more language models vote, or a classifier from the hub, or nobody, which the settings must state.
+Every vote is kept. Where a judge's answer can't be read or doesn't come, its vote is ``unscored`` and not
+benign; so is a vote that the judge's provider withheld (``judge_blocked``). The paper has no such filter: it
+leaves filtering to the detector (Pu et al. 2025, section 3.3).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from generators.prompt_filters.moderation_classifier import (
     ClassifierModel,
@@ -22,6 +23,8 @@ from generators.prompt_filters.moderation_classifier import (
     Vote,
     VoteWord,
 )
+from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import EndpointSettings, concerning
 from overbench_tasks.chat.response import JUDGE_BLOCKED, Failure, Outcome
@@ -51,13 +54,15 @@ _TROUBLE: Final = "Moderation can't be done."
 class VoterSettings(EndpointSettings):
     """One language model that votes."""
 
-    max_tokens: int = Field(16, ge=1, description="of the vote; more for a model that reasons first")
+    max_tokens: int = Field(16, ge=1, description="tokens of the vote; more for a model that reasons first")
     form: Form = Field(
         "letter",
         description="letter: A or B alone; verdict: a last line 'VERDICT: benign|harmful'. A model of 1.5B "
-        "tells the kinds apart by letter, and calls nearly all harmful by verdict",
+        "tells harmless from harmful by letter, and calls nearly all prompts harmful by verdict",
     )
-    prompt_chars: int = Field(2000, ge=100, description="of a longer prompt head and tail are judged")
+    prompt_chars: int = Field(
+        2000, ge=100, description="characters that a judge sees; of a longer prompt, its head and its tail"
+    )
 
 
 ENSEMBLE: Final = (
@@ -73,18 +78,18 @@ ENSEMBLE: Final = (
         api_key_variable="MISTRAL_API_KEY",
     ),
 )
-"""Three judges of different families, as OR-Bench has them (Cui et al. 2024, section 3): models that don't
-reason first, behind OpenAI's API. Such names age: better name your own."""
+"""Three judges of different families, as in OR-Bench (Cui et al. 2024, section 3): models that don't reason
+first, behind OpenAI's API. Such names become outdated: better name your own."""
 
 
-class ModerationSettings(BaseModel):
-    """Who votes: ``judges``, a ``classifier``, or with ``none`` nobody. Exactly one of the three."""
+class ModerationSettings(SettingsSection):
+    """Who votes. Exactly one of the three is set."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    judges: tuple[VoterSettings, ...] = Field((), description="models that vote; the majority counts")
-    classifier: ClassifierModel | None = Field(None, description="a model of the hub in their place")
-    none: bool = Field(False, description="no moderation; records say so")
+    judges: tuple[VoterSettings, ...] = Field((), description="language models; their majority decides")
+    classifier: ClassifierModel | None = Field(
+        None, description="a classifier of the hub, in place of judges"
+    )
+    none: bool = Field(False, description="true: nobody votes; the records say unmoderated")
 
     @model_validator(mode="after")
     def _one_kind(self) -> ModerationSettings:
@@ -92,21 +97,28 @@ class ModerationSettings(BaseModel):
         if sum(kinds) != 1:
             raise ValueError(
                 f"expected one of judges, classifier or none: true, got {sum(kinds)} of them; "
-                "to go without moderation, say none: true"
+                "to go without moderation, set none: true"
             )
         return self
 
 
 def benign(votes: Sequence[Vote]) -> bool:
-    """Whether a strict majority of all votes says benign. Ties reject; unscored counts as not benign."""
+    """Whether a strict majority of all votes is benign. A tie is not, and an unscored vote counts against."""
     return benign_majority([vote.verdict for vote in votes])
 
 
+def vote_rejection(votes: Sequence[Vote]) -> Rejection:
+    """The rejection of a prompt that did not pass: ``harmful`` where any vote is, else ``unscored``."""
+    counts = Counter(vote.verdict for vote in votes)
+    reason = "harmful" if counts["harmful"] else "unscored"
+    return Rejection("moderation", reason, json.dumps(counts, sort_keys=True))
+
+
 def ensemble_warnings(settings: ModerationSettings, writer: str) -> list[str]:
-    """What weakens the vote: nobody or few vote, judges of one model or family, a judge of its own writing.
+    """What weakens the vote: too few judges, judges of one family, a model that judges its own prompts.
 
     Args:
-        writer: the name of the model that writes. Families are told by the first word of a name alone.
+        writer: the name of the model that writes. The first word of a name is taken for its family.
     """
     if settings.none:
         return ["Nobody moderates: what is written may be harmful, and the records say unmoderated."]
@@ -133,8 +145,8 @@ def ensemble_warnings(settings: ModerationSettings, writer: str) -> list[str]:
 def _family(model: str) -> str:
     """``qwen`` for ``Qwen/Qwen2.5-Coder-1.5B``."""
     name = model.rstrip("/").rpartition("/")[2].casefold()
-    found = re.match(r"[^\W\d_]+", name)
-    return found[0] if found else name
+    match = re.match(r"[^\W\d_]+", name)
+    return match[0] if match else name
 
 
 def parse_vote(answer: str, form: Form) -> VoteWord:
@@ -154,11 +166,11 @@ def parse_vote(answer: str, form: Form) -> VoteWord:
 
 
 class Moderator:
-    """Whoever votes, ready to be asked.
+    """The judges, the classifier, or nobody.
 
     Args:
-        settings: see there.
-        cache_file: what judges say is kept here; SQLite.
+        settings: who votes.
+        cache_file: the judges' answers are kept here; SQLite.
 
     Raises:
         OverbenchError: a judge's template can't be used.
@@ -168,7 +180,7 @@ class Moderator:
         self.settings = settings
         with concerning(_TROUBLE):
             self._voters: list[_Judge | ModerationClassifier] = [
-                _Judge(one, cache_file) for one in settings.judges
+                _Judge(judge, cache_file) for judge in settings.judges
             ]
         if settings.classifier is not None:
             self._voters.append(ModerationClassifier(settings.classifier))
@@ -180,11 +192,11 @@ class Moderator:
 
     @property
     def version(self) -> str:
-        """Who votes, to the model and the template, for the records."""
+        """The names of the voters with their templates, for the records."""
         return ", ".join(voter.version for voter in self._voters) or UNMODERATED
 
     def check(self) -> None:
-        """Find out for no money whether :meth:`votes` can work: keys, endpoints, models, labels.
+        """Find out, without cost, whether :meth:`votes` can work: keys, endpoints, models, labels.
 
         Raises:
             OverbenchError: it can't.
@@ -197,9 +209,9 @@ class Moderator:
         """The votes on each prompt (any text), in order, one of each judge; empty tuples where nobody votes.
 
         Raises:
-            OverbenchError: no key, a model that can't be loaded; a judge's endpoint turned all requests
-                away, or a judge has answered nothing so far and every request to it failed, since prompts
-                must not be rejected for that. What was said is kept.
+            OverbenchError: a key is missing; a model can't be loaded; a judge's endpoint turns all requests
+                away; or every request to a judge that has answered nothing so far failed, since prompts must
+                not be rejected for that. Answers that came are kept.
         """
         with concerning(_TROUBLE):
             columns = [voter.votes(prompts) for voter in self._voters]
@@ -227,7 +239,7 @@ class _Judge:
         )
         self._client = ChatClient(settings, cache_file)
         self._answered = False
-        """Whether it ever answered a request of this process, also from the file of answers."""
+        """Whether any request of this process has an answer, sent now or on file."""
         self.check = self._client.check
         self.name = f"judge:{settings.model}"
         self.version = f"{self.name} {self._template.version} {settings.form}"
@@ -237,32 +249,34 @@ class _Judge:
         texts = [self._template.render(prompt=prompt, answer=self._settings.form) for prompt in shown]
         outcomes = self._client.ask([self._settings.request(conversation(text)) for text in texts])
         if self._client.stopped_because:
-            have = sum(not isinstance(outcome, Failure) for outcome in outcomes)
+            answered = sum(not isinstance(outcome, Failure) for outcome in outcomes)
             raise OverbenchError(
-                f"{self.name} stopped answering: {self._client.stopped_because}. It has voted on {have:,} of "
-                f"{len(prompts):,} prompts, which is kept. Mend this and run again."
+                f"{self.name} stopped answering: {self._client.stopped_because}. It has voted on "
+                f"{answered:,} of {len(prompts):,} prompts, which is kept. Mend this and run again."
             )
-        lost = [one.detail for one in outcomes if isinstance(one, Failure) and not one.blocked]
-        self._answered |= len(lost) < len(outcomes)
-        if lost and not self._answered:
+        failures = [
+            outcome.detail for outcome in outcomes if isinstance(outcome, Failure) and not outcome.blocked
+        ]
+        self._answered |= len(failures) < len(outcomes)
+        if failures and not self._answered:
             raise OverbenchError(
-                f"{self.name} answered none of {number_of(len(lost), 'request')}, the last failed with: "
-                f"{lost[-1]}. Prompts are not turned away for that. Mend this and run again."
+                f"{self.name} answered none of {number_of(len(failures), 'request')}, the last failed with: "
+                f"{failures[-1]}. Prompts are not turned away for that. Mend this and run again."
             )
         return [self._vote(outcome) for outcome in outcomes]
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Nothing to free: the model is behind an endpoint."""
 
     def _vote(self, outcome: Outcome) -> Vote:
         withheld = f"{JUDGE_BLOCKED}: " if outcome.blocked else ""
         if isinstance(outcome, Failure):
             return Vote(self.name, "unscored", f"{withheld}{outcome.detail}")
-        said = " ".join(outcome.text.split())[:200]
+        answer = " ".join(outcome.text.split())[:200]
         tokens = outcome.prompt_tokens + outcome.completion_tokens
         if outcome.blocked:
-            return Vote(self.name, "unscored", f"{withheld}{said}", tokens)
-        # A cut may have fallen before a second thought; a letter is asked for alone and can't be cut.
+            return Vote(self.name, "unscored", f"{withheld}{answer}", tokens)
+        # The judge may have been about to change its verdict. A letter stands alone and can't be cut.
         if outcome.finish_reason == "length" and self._settings.form == "verdict":
-            return Vote(self.name, "unscored", f"cut off: {said}", tokens)
-        return Vote(self.name, parse_vote(outcome.text, self._settings.form), said, tokens)
+            return Vote(self.name, "unscored", f"cut off: {answer}", tokens)
+        return Vote(self.name, parse_vote(outcome.text, self._settings.form), answer, tokens)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import Classifier, ClassifierSettings
 from overbench_tasks.text import encodable, number_of
@@ -30,8 +31,8 @@ class Vote:
 
     Attributes:
         by: ``judge:`` or ``classifier:`` and the model's name.
-        said: the judge's words (the first 200 characters), the classifier's probability, or why there
-            is no vote.
+        said: the judge's answer (its first 200 characters), the classifier's probability, or why there is no
+            vote.
         tokens: of request and answer together, as far as the endpoint counted them.
     """
 
@@ -41,23 +42,23 @@ class Vote:
     tokens: int = 0
 
 
-class ClassifierModel(BaseModel):
+class ClassifierModel(SettingsSection):
     """A text-classification model that votes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     model: str = Field(min_length=1, description="hub id or folder")
-    revision: str | None = Field(None, description="of the hub; pin it where results are compared")
+    revision: str | None = Field(None, description="of the model on the hub; pin it to compare results")
     harmful_label: str | int | None = Field(
-        None, description="name or number of the label that means harmful; default: by the names"
+        None, description="name or number of the label that means harmful; null: found by the labels' names"
     )
     benign_label: str | int | None = Field(
-        None, description="in its place, the one label that means harmless, where several mean harm"
+        None, description="instead, the label that means harmless, where several labels mean harm"
     )
     threshold: float = Field(0.5, gt=0, lt=1, description="harmful from this probability of harm on")
-    batch_size: int = Field(32, ge=1)
-    max_length: int | None = Field(None, ge=1, description="tokens read; default: the model's positions")
-    device: str | None = Field(None, description="default: the first of CUDA, Apple's, the CPU")
+    batch_size: int = Field(32, ge=1, description="prompts in one pass")
+    max_length: int | None = Field(
+        None, ge=1, description="tokens read of a prompt; null: all the model takes"
+    )
+    device: str | None = Field(None, description="null: the first there is of CUDA, MPS, CPU")
 
     @model_validator(mode="after")
     def _one_label(self) -> ClassifierModel:
@@ -67,7 +68,7 @@ class ClassifierModel(BaseModel):
 
 
 class ModerationClassifier:
-    """The refusal detector's loading and batching, on prompts and with labels of harm."""
+    """A classifier of prompts, loaded and batched like the classifier of replies, with labels of harm."""
 
     def __init__(self, settings: ClassifierModel) -> None:
         self._settings = settings
@@ -77,9 +78,12 @@ class ModerationClassifier:
             self.version += f"@{settings.revision}"
 
     def check(self) -> None:
-        """Raises OverbenchError where the model's config can't be read, or its labels leave open what
-        means harmful. Loads no weights."""
-        self._made()
+        """Check the model's config; loads no weights.
+
+        Raises:
+            OverbenchError: it can't be read, or its labels don't tell which means harmful.
+        """
+        self._loaded()
 
     def votes(self, prompts: Sequence[str]) -> list[Vote]:
         """One vote per prompt, in order.
@@ -87,16 +91,16 @@ class ModerationClassifier:
         Raises:
             OverbenchError: as :meth:`check`; the model can't be loaded, or fails, as where memory runs out.
         """
-        model, inverted = self._made()
+        model, inverted = self._loaded()
         try:
-            found = model.probabilities([(encodable(prompt),) for prompt in prompts])
+            probabilities = model.probabilities([(encodable(prompt),) for prompt in prompts])
         except (RuntimeError, IndexError) as error:
             raise OverbenchError(
                 f"The moderation model {self._settings.model} failed on "
                 f"{number_of(len(prompts), 'prompt')}: {error} If memory ran out, set a smaller "
                 "batch_size or device: cpu."
             ) from error
-        return [self._vote(1 - p if inverted else p) for p in found]
+        return [self._vote(1 - p if inverted else p) for p in probabilities]
 
     def close(self) -> None:
         """Free the model and its memory; the next vote loads it again."""
@@ -107,8 +111,8 @@ class ModerationClassifier:
         verdict: VoteWord = "harmful" if harm >= self._settings.threshold else "benign"
         return Vote(self.version, verdict, f"p(harmful) = {harm:.4f}")
 
-    def _made(self) -> tuple[Classifier, bool]:
-        """The model, not yet loaded, and whether it is read by its harmless label."""
+    def _loaded(self) -> tuple[Classifier, bool]:
+        """The model, which loads its weights at the first vote, and whether its label means harmless."""
         if self._ready is None:
             config = self._reader(0).read_config()
             label, inverted = harm_label(config, self._settings.harmful_label, self._settings.benign_label)
@@ -123,12 +127,13 @@ class ModerationClassifier:
 def harm_label(
     config: Any, harmful_label: str | int | None = None, benign_label: str | int | None = None
 ) -> tuple[int, bool]:
-    """Which output of a classifier to read, and whether it means harmless, so that harm is the rest.
+    """Which output of a classifier to read, and whether it means harmless: then harm is 1 less its
+    probability.
 
     Args:
         config: its ``id2label`` maps outputs to names.
-        harmful_label: the user's word, a name in any case or a number; likewise ``benign_label``.
-            Both None: the one name that means harm (toxic, unsafe, hate, ...), or else the one that means
+        harmful_label: the setting, a name in any case or a number; likewise ``benign_label``. Where both are
+            None: the only name that means harm (toxic, unsafe, hate, ...), or else the only name that means
             harmless (safe, ok, ...).
 
     Raises:
@@ -153,5 +158,5 @@ def harm_label(
         return harmless[0], True
     raise OverbenchError(
         f"Cannot tell which of the moderation model's labels means harmful: {listed}. "
-        "Say which with harmful_label, or which means harmless with benign_label; a name or a number."
+        "Set harmful_label to it, or benign_label to the label that means harmless: a name or a number."
     )

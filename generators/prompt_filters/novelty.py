@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from generators.near_duplicates import DuplicateFinder
 from generators.prompt_filters.rejection import Rejection
+from generators.settings import SettingsSection
 from overbench_tasks.prompts import normalised
 from overbench_tasks.text import excerpt
 
 
-class NoveltySettings(BaseModel, frozen=True, extra="forbid"):
-    """What counts as known. The field descriptions are the documentation."""
+class NoveltySettings(SettingsSection):
+    """How much a prompt must differ from those that came before it."""
 
-    enabled: bool = Field(True, description="false: near duplicates pass; copies of a known prompt never do")
+    enabled: bool = Field(True, description="false: near duplicates pass; copies never do")
     threshold: float = Field(
         0.6,
         gt=0,
         le=1,
-        description="Jaccard similarity of the runs of four characters, without frame words, from which two "
-        "prompts are near duplicates; in (0, 1]",
+        description="Jaccard similarity from which two prompts are near duplicates, in (0, 1]; of their runs "
+        "of four characters, without frame words",
     )
-    seed: int = Field(0, ge=0, lt=2**32, description="of the MinHash permutations")
+    seed: int = Field(0, ge=0, lt=2**32, description="random seed of the MinHash permutations")
 
 
 class Novelty:
-    """The prompts known so far. Results depend on what was added and in which order, on nothing else."""
+    """The prompts so far. Results depend only on which prompts were added, and in which order."""
 
     def __init__(self, settings: NoveltySettings) -> None:
         self._near = settings.enabled
@@ -36,10 +37,10 @@ class Novelty:
         self._by_text: dict[str, int] = {}
 
     def add(self, identity: str, prompt: str) -> None:
-        """Make a prompt known. One that is known already, white space and case aside, changes nothing.
+        """Add a prompt. A prompt that was added before, white space and case aside, is ignored.
 
         Args:
-            identity: what :meth:`problem` names it by, such as its id.
+            identity: its name in the rejections of :meth:`problem`, such as its id.
             prompt: verbatim.
         """
         text = normalised(prompt)
@@ -51,19 +52,19 @@ class Novelty:
         self._finder.add(text)
 
     def problem(self, prompt: str) -> Rejection | None:
-        """Which known prompt this one repeats, or None. Changes nothing.
+        """The rejection of a prompt that repeats an earlier prompt, or None. Adds nothing.
 
         Returns:
-            a rejection by the filter ``novelty`` with one of three reasons: ``exact`` (character
-            by character), ``normalised`` (:func:`~overbench_tasks.prompts.normalised`) or
-            ``near_duplicate``. Its detail is the identity of the nearest prompt that was found, for a
-            near duplicate after the similarity; of equally near ones the first that was added.
+            a rejection by the filter ``novelty`` with one of three reasons: ``exact`` (character by
+            character), ``normalised`` (:func:`~overbench_tasks.prompts.normalised`) or ``near_duplicate``.
+            Its detail is the identity of the nearest prompt found, after the similarity for a near duplicate;
+            of equally near prompts that which was added first.
         """
         text = normalised(prompt)
-        same = self._by_text.get(text)
-        if same is not None:
-            reason = "exact" if self._prompts[same] == prompt else "normalised"
-            return Rejection("novelty", reason, excerpt(self._ids[same]))
+        number = self._by_text.get(text)
+        if number is not None:
+            reason = "exact" if self._prompts[number] == prompt else "normalised"
+            return Rejection("novelty", reason, excerpt(self._ids[number]))
         if not self._near:
             return None
         similarity, nearest = self._finder.nearest(text)

@@ -1,4 +1,4 @@
-"""What a filter says of a new prompt it does not let through."""
+"""Why a filter turned a new prompt away."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Rejection:
         filter: one of :data:`generators.refresh.filtering.FILTERS`.
         reason: one word of that filter's closed set, such as
             :data:`~generators.prompt_filters.form.FORM_REASONS`.
-        detail: for people: what was found; an :func:`~overbench_tasks.text.excerpt`, so that hostile
+        detail: what was found, for people; an :func:`~overbench_tasks.text.excerpt`, so that hostile
             text cannot spoil a log or a terminal.
     """
 
@@ -22,5 +22,5 @@ class Rejection:
     detail: str = ""
 
     def row(self) -> dict[str, str]:
-        """The rejection as files have it, which call the filter ``gate``."""
+        """The rejection as files hold it, where the filter is called ``gate``."""
         return {"gate": self.filter, "reason": self.reason, "detail": self.detail}

@@ -1,4 +1,5 @@
-"""``--dry_run``: what a refresh will ask whom, how many tokens that is about, and what it may cost."""
+"""``--dry_run``: the calls that a refresh will make, about how many tokens they take, and what they may
+cost."""
 
 from __future__ import annotations
 
@@ -18,17 +19,21 @@ from generators.seeds.seeds import SPLITS, read_seeds, split, split_sizes
 from overbench_tasks.text import number_of
 
 REQUEST_TOKENS: Final = 400
-"""Of the adversary's prompt without the seed; of a moderator's, :data:`VOTE_TOKENS`."""
+"""Tokens of a request to the adversary, without the seed."""
 VOTE_TOKENS: Final = 190
+"""Tokens of a request to a moderator."""
 REPLY_TOKENS: Final = 20
-"""Of one written prompt: the median of this project's own, rounded up."""
+"""Tokens of a new prompt: the median of this project's own, rounded up."""
 VERDICT_TOKENS: Final = 8
-SEEDS_OF_A_SOURCE, SEED_TOKENS = 20_000, 40
-"""Where seeds are not read: of a built-in set its default, and about as many tokens as HH-RLHF's have."""
+"""Tokens of a moderator's answer."""
+SEEDS_OF_A_SOURCE: Final = 20_000
+"""Where seeds are not read: the default limit of a built-in set."""
+SEED_TOKENS: Final = 40
+"""Where seeds are not read: about as many as HH-RLHF's prompts have."""
 
 
 class PaidPart(NamedTuple):
-    """What one of those that are paid is asked: calls, and the tokens to and from it."""
+    """The calls of one paid model, and their tokens, sent and received."""
 
     calls: int
     tokens_in: int
@@ -40,18 +45,18 @@ class PaidPart(NamedTuple):
 
 
 class RefreshPlan(NamedTuple):
-    """What a refresh asks, at most; tokens are estimates at four characters a token.
+    """The most that a refresh asks. Tokens are estimated at four characters a token.
 
     Attributes:
-        seeds: by split.
-        seed_calls: of the target, for the labels of the seeds.
+        seeds: prompts by split.
+        seed_calls: calls of the target to label the seeds.
         jobs: requests to the adversary, per round.
         written: candidates.
         through: prompts that reach the moderators and the target.
-        explored: prompts that the target is asked though the detector turned them away, about.
-        paid: what is paid for, as :mod:`generators.refresh.paid_calls` has it: ``writer``, ``moderation``,
-            ``labelling`` (about, where rules go first), ``target``; those with no calls, too.
-        prices: of the settings.
+        explored: about how many prompts the target is asked although the detector turned them away.
+        paid: calls by what they are for (:mod:`generators.refresh.paid_calls`): ``writer``, ``moderation``,
+            ``labelling`` (an estimate where rules label first) and ``target``. Parts without calls are there.
+        prices: those of the settings.
     """
 
     seeds: Counter[str]
@@ -65,19 +70,19 @@ class RefreshPlan(NamedTuple):
 
     @property
     def target_calls(self) -> int:
-        """Of the target, paid for or not."""
+        """Calls of the target, paid for or not."""
         return self.seed_calls + self.through + self.explored
 
     def cost(self, *parts: str) -> float:
-        """Of these parts of :attr:`paid`, or with none named of all, in US dollars."""
-        return sum(one.cost(self.prices) for name, one in self.paid.items() if name in (parts or self.paid))
+        """The cost in US dollars of these parts of :attr:`paid`, or of all of them if none is named."""
+        return sum(self.paid[name].cost(self.prices) for name in (parts or self.paid))
 
 
 def refresh_plan(settings: RefreshSettings, *, read: bool = True) -> RefreshPlan:
     """The plan in numbers.
 
     Args:
-        read: read the seeds; without it as many are taken for granted as the settings allow.
+        read: read the seeds. False: assume as many as the settings allow.
 
     Raises:
         OverbenchError: seeds that cannot be read.
@@ -90,8 +95,8 @@ def refresh_plan(settings: RefreshSettings, *, read: bool = True) -> RefreshPlan
         count = settings.seeds.limit or SEEDS_OF_A_SOURCE * len(settings.seeds.sources)
         seeds, mean = split_sizes(count, settings.seeds), SEED_TOKENS
     rounds, paid, candidates = settings.rounds, paid_calls(settings), settings.adversary.candidates
-    asked = SPLITS if rounds.seeds_by == "target" else SPLITS[:3]
-    seed_calls = sum(seeds[name] for name in asked)
+    labelled = SPLITS if rounds.seeds_by == "target" else SPLITS[:3]
+    seed_calls = sum(seeds[name] for name in labelled)
     # Without a limit of requests a round has one for each seed and feature, and more as the seeds grow.
     jobs = rounds.jobs or seeds["generation"] * settings.attribution.top_k
     requests = rounds.rounds * jobs
@@ -100,24 +105,46 @@ def refresh_plan(settings: RefreshSettings, *, read: bool = True) -> RefreshPlan
     replies = seed_calls + through + explored
     votes, labels = through * paid.votes, round(replies * paid.judged)
     target_calls = replies * paid.target
-    said = len(settings.target.system_instruction or "") / CHARS_OF_A_TOKEN
+    instruction_tokens = len(settings.target.system_instruction or "") / CHARS_OF_A_TOKEN
+    judge_tokens_in, judge_tokens_out = JUDGE_TOKENS
     parts = {
-        "writer": PaidPart(requests, int(requests * (REQUEST_TOKENS + mean)), written * REPLY_TOKENS),
-        "moderation": PaidPart(votes, votes * VOTE_TOKENS, votes * VERDICT_TOKENS),
-        "labelling": PaidPart(labels, *(labels * tokens for tokens in JUDGE_TOKENS)),
+        "writer": PaidPart(
+            calls=requests,
+            tokens_in=int(requests * (REQUEST_TOKENS + mean)),
+            tokens_out=written * REPLY_TOKENS,
+        ),
+        "moderation": PaidPart(
+            calls=votes,
+            tokens_in=votes * VOTE_TOKENS,
+            tokens_out=votes * VERDICT_TOKENS,
+        ),
+        "labelling": PaidPart(
+            calls=labels,
+            tokens_in=labels * judge_tokens_in,
+            tokens_out=labels * judge_tokens_out,
+        ),
         "target": PaidPart(
-            target_calls,
-            int(target_calls * (mean + said + TEMPLATE_TOKENS)),
-            target_calls * (settings.target.max_gen_toks or TARGET_REPLY_TOKENS),
+            calls=target_calls,
+            tokens_in=int(target_calls * (mean + instruction_tokens + TEMPLATE_TOKENS)),
+            tokens_out=target_calls * (settings.target.max_gen_toks or TARGET_REPLY_TOKENS),
         ),
     }
-    return RefreshPlan(seeds, seed_calls, jobs, written, through, explored, parts, settings.prices)
+    return RefreshPlan(
+        seeds=seeds,
+        seed_calls=seed_calls,
+        jobs=jobs,
+        written=written,
+        through=through,
+        explored=explored,
+        paid=parts,
+        prices=settings.prices,
+    )
 
 
 def plan_lines(settings: RefreshSettings) -> list[str]:
     """The plan, line by line. Reads the seeds; calls nothing that costs.
 
-    Numbers of calls are upper limits, except where they say about.
+    Numbers of calls are upper limits, except where a line says "about".
 
     Raises:
         OverbenchError: seeds that cannot be read.
@@ -128,10 +155,11 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     if votes := plan.paid["moderation"].calls:
         moderation = f"{number_of(votes, 'judge call')} at most"
     explored = f", and about {plan.explored:,} that the detector alone turns away" if plan.explored else ""
-    paid = {name: one for name, one in plan.paid.items() if one.calls}
-    calls = ", ".join(f"{name} {one.calls:,}" for name, one in paid.items())
+    paid = {name: part for name, part in plan.paid.items() if part.calls}
+    calls = ", ".join(f"{name} {part.calls:,}" for name, part in paid.items())
     about = "about " if 0 < paid_calls(settings).judged < 1 or plan.explored else ""
-    tokens_in, tokens_out = (sum(one[place] for one in paid.values()) for place in (1, 2))
+    tokens_in = sum(part.tokens_in for part in paid.values())
+    tokens_out = sum(part.tokens_out for part in paid.values())
     lines = [
         f"target      {settings.target.name}",
         f"seeds       {number_of(plan.seeds.total(), 'prompt')}: {sizes}",
@@ -143,7 +171,7 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
         f"moderate    {moderation}",
         f"verify      {number_of(plan.through, 'target call')} at most{explored}"
         f"{_labelled(settings, plan.through + plan.explored)}",
-        f"paid calls  {about}{sum(one.calls for one in paid.values()):,}: {calls}",
+        f"paid calls  {about}{sum(part.calls for part in paid.values()):,}: {calls}",
         f"tokens      about {tokens_in:,} in and {tokens_out:,} out, of these calls",
         f"cost        about {plan.cost():,.2f} US dollars, all at {prices.prompt} and {prices.completion} "
         "per million tokens (prices)",
@@ -155,13 +183,13 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
         )
     if settings.budget.calls or settings.budget.tokens:
         limits = {"calls": settings.budget.calls, "tokens": settings.budget.tokens}
-        said = ", ".join(f"{number:,} {name}" for name, number in limits.items() if number)
-        lines.append(f"budget      ends cleanly at {said}")
+        shown = ", ".join(f"{number:,} {name}" for name, number in limits.items() if number)
+        lines.append(f"budget      ends cleanly at {shown}")
     return lines
 
 
 def _labelled(settings: RefreshSettings, replies: int) -> str:
-    """Who labels so many replies of the target, and by how many paid calls."""
+    """Who labels this many replies of the target, and with how many paid calls."""
     share = paid_calls(settings).judged
     if not share:
         return f", labelled by {settings.labeller.by}"

@@ -1,18 +1,19 @@
-"""What becomes of every candidate of a batch: through the filters in their order, or out with a reason.
+"""Passes the candidates of a batch through the filters.
 
-The order is that of :data:`FILTERS`, the cheapest first; a rejection names the first filter that says no.
+The filters are tried in the order of :data:`FILTERS`, the cheapest first. A rejection names the first filter
+that turns the candidate away, with its reason.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from generators.adversary.adversary import Job, Written
+from generators.adversary.adversary import Job, WriterReply
 from generators.prompt_filters.form import form_problem
+from generators.prompt_filters.moderation import vote_rejection
 from generators.prompt_filters.novelty import Novelty
 from generators.prompt_filters.presence import presence_problem
 from generators.prompt_filters.rejection import Rejection
@@ -23,84 +24,94 @@ from overbench_tasks.prompts.prompt_sets import bundled_prompts
 from overbench_tasks.prompts.sources import BUNDLED_SETS
 
 FILTERS: Final = ("reply", "form", "novelty", "presence", "detector", "moderation")
-"""``reply`` is the parsing of the adversary's reply: pieces that are no prompts at all."""
+"""``reply`` is the parsing of the adversary's reply: it turns away pieces that are no prompts at all."""
 
 
 class CandidateFilters:
-    """The filters of one round; the novelty filter knows what passed the local ones in earlier batches."""
+    """The filters of one round. Its novelty filter compares with what passed the local filters before."""
 
     def __init__(self, run: Run, round_number: int) -> None:
         self._run = run
         self._round = round_number
         self._novelty = Novelty(run.settings.filters.novelty)
-        bundled = [(one["id"], one["prompt"]) for name in BUNDLED_SETS for one in bundled_prompts(name)]
-        seeds = [(one.id, one.prompt) for one in run.store.prompts(*SPLITS)]
-        for key, prompt in bundled + seeds + run.store.known():
-            self._novelty.add(key, prompt)
+        bundled = [(row["id"], row["prompt"]) for name in BUNDLED_SETS for row in bundled_prompts(name)]
+        seeds = [(seed.id, seed.prompt) for seed in run.store.prompts(*SPLITS)]
+        for prompt_id, prompt in bundled + seeds + run.store.locally_accepted():
+            self._novelty.add(prompt_id, prompt)
 
-    def judge(self, jobs: Sequence[Job], written: Sequence[Written]) -> None:
-        """Decide on all candidates of a batch and put the decisions on file, all at once."""
-        candidates = list(_candidates(jobs, written))
-        for decide in (self._local, self._detector, self._moderation):
-            decided = decide([candidate for candidate in candidates if candidate.rejection is None])
+    def judge(self, jobs: Sequence[Job], replies: Sequence[WriterReply]) -> None:
+        """Decide on all candidates of a batch, and keep the decisions in one transaction."""
+        candidates = list(_candidates(jobs, replies))
+        for apply_filter in (self._local, self._detector, self._moderation):
+            judged = apply_filter([candidate for candidate in candidates if candidate.rejection is None])
             candidates = [
-                next(decided) if candidate.rejection is None else candidate for candidate in candidates
+                next(judged) if candidate.rejection is None else candidate for candidate in candidates
             ]
-        self._run.store.decide(candidates, self._kept(candidates), written)
+        self._run.store.decide(candidates, self._passed(candidates), replies)
 
     def _local(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Form, novelty, presence. What passes is known to the novelty filter from here on."""
+        """Form, novelty, presence. Later candidates must differ from those that pass here."""
         settings, filters = self._run.settings, self._run.settings.filters
-        for one in candidates:
-            problem = form_problem(one.prompt, filters.form) if filters.form.enabled else None
-            problem = problem or self._novelty.problem(one.prompt)
-            if problem is None and filters.presence.enabled:
-                problem = presence_problem(one.prompt, one.job.feature, settings.attribution.form)
-            if problem is None:
-                self._novelty.add(one.prompt_id, one.prompt)
-            yield replace(one, rejection=problem)
+        for candidate in candidates:
+            prompt = candidate.prompt
+            rejection = form_problem(prompt, filters.form) if filters.form.enabled else None
+            rejection = rejection or self._novelty.problem(prompt)
+            if rejection is None and filters.presence.enabled:
+                rejection = presence_problem(prompt, candidate.job.feature, settings.attribution.form)
+            if rejection is None:
+                self._novelty.add(candidate.prompt_id, prompt)
+            yield replace(candidate, rejection=rejection)
 
     def _detector(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """The detector must call it refused; of the candidates of one job, the likeliest ``keep`` go on.
+        """The detector must call a candidate refused; of each request, the likeliest ``keep`` go on.
 
-        One whose threshold does not hold only ranks: see :meth:`Run.decision`.
+        A detector whose threshold does not hold only ranks: see :meth:`Run.decision`.
         """
         detector = self._run.detector(self._round)
-        threshold = detector.threshold if self._run.decision(self._round).gates else 0.0
-        probabilities = detector.probabilities([one.prompt for one in candidates])
+        threshold = detector.threshold if self._run.decision(self._round).filters else 0.0
+        probabilities = detector.probabilities([candidate.prompt for candidate in candidates])
         by_job: dict[str, list[float]] = defaultdict(list)
-        for one, probability in zip(candidates, probabilities, strict=True):
-            by_job[one.job.id].append(probability)
-        for one, probability in zip(candidates, probabilities, strict=True):
-            likelier = sum(other > probability for other in by_job[one.job.id])
+        for candidate, probability in zip(candidates, probabilities, strict=True):
+            by_job[candidate.job.id].append(probability)
+        for candidate, probability in zip(candidates, probabilities, strict=True):
+            likelier = sum(sibling > probability for sibling in by_job[candidate.job.id])
             reason = ""
             if probability < threshold:
                 reason = "predicted_accepted"
             elif likelier >= self._run.settings.rounds.keep:
                 reason = "not_among_the_likeliest"
-            problem = Rejection("detector", reason, f"{probability:.3f}") if reason else None
-            yield replace(one, rejection=problem, refusal_probability=probability)
+            rejection = Rejection("detector", reason, f"{probability:.3f}") if reason else None
+            yield replace(candidate, rejection=rejection, refusal_probability=probability)
 
     def _moderation(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         moderator = self._run.moderator
-        votes = moderator.votes([one.prompt for one in candidates])
-        self._run.store.add_votes({one.prompt_id: cast for one, cast in zip(candidates, votes, strict=True)})
-        for one, cast in zip(candidates, votes, strict=True):
-            said = Counter(vote.verdict for vote in cast)
-            reason = "harmful" if said["harmful"] else "unscored"
-            problem = Rejection("moderation", reason, json.dumps(said, sort_keys=True))
-            yield replace(one, rejection=None if moderator.passes(cast) else problem)
+        votes = moderator.votes([candidate.prompt for candidate in candidates])
+        by_prompt = {candidate.prompt_id: cast for candidate, cast in zip(candidates, votes, strict=True)}
+        self._run.store.add_votes(by_prompt)
+        for candidate, cast in zip(candidates, votes, strict=True):
+            yield replace(candidate, rejection=None if moderator.passes(cast) else vote_rejection(cast))
 
-    def _kept(self, candidates: Sequence[Candidate]) -> list[RunPrompt]:
-        position = len(self._run.store.prompts(first_round=self._round, last_round=self._round))
-        kept = [(one, one.job, split) for one in candidates if (split := self._split(one)) is not None]
+    def _passed(self, candidates: Sequence[Candidate]) -> list[RunPrompt]:
+        """The prompts that the run goes on with, accepted or explored."""
+        first_position = len(self._run.store.prompts(first_round=self._round, last_round=self._round))
+        with_splits = ((candidate, self._split(candidate)) for candidate in candidates)
+        passed = [(candidate, split) for candidate, split in with_splits if split is not None]
         return [
-            RunPrompt(one.prompt_id, one.prompt, split, self._round, place, job.seed_id, job.feature, job.id)
-            for place, (one, job, split) in enumerate(kept, start=position)
+            RunPrompt(
+                id=candidate.prompt_id,
+                prompt=candidate.prompt,
+                split=split,
+                round=self._round,
+                position=position,
+                seed_id=candidate.job.seed_id,
+                feature=candidate.job.feature,
+                job_id=candidate.job.id,
+            )
+            for position, (candidate, split) in enumerate(passed, start=first_position)
         ]
 
     def _split(self, candidate: Candidate) -> str | None:
-        """Where a candidate goes on: with the accepted, or for training only; None: nowhere."""
+        """``accepted``; ``explored`` for a prompt that is for training only; None where it does not go on."""
         if candidate.rejection is None:
             return "accepted"
         draw = self._run.draw("explore", candidate.prompt_id).random()
@@ -108,9 +119,9 @@ class CandidateFilters:
         return "explored" if explored else None
 
 
-def _candidates(jobs: Sequence[Job], written: Sequence[Written]) -> Iterator[Candidate]:
-    for job, answer in zip(jobs, written, strict=True):
-        for number, text in enumerate(answer.candidates):
+def _candidates(jobs: Sequence[Job], replies: Sequence[WriterReply]) -> Iterator[Candidate]:
+    for job, reply in zip(jobs, replies, strict=True):
+        for number, text in enumerate(reply.candidates):
             yield Candidate(job, number, text)
-        for number, (text, reason) in enumerate(answer.rejected, start=len(answer.candidates)):
+        for number, (text, reason) in enumerate(reply.rejected, start=len(reply.candidates)):
             yield Candidate(job, number, text, Rejection("reply", reason))

@@ -1,9 +1,9 @@
-"""Generation: Algorithm 1 of Pu et al. 2025, in batches, so that it can be spread, stopped and resumed.
+"""Generation: Algorithm 1 of Pu et al. 2025, in batches.
 
-The paper draws one (seed, feature) pair after the other. A batch draws many at once, and while the
-adversary writes for one batch, the batch before it passes the filters. So a batch is drawn from the uses
-and the seeds as they were two batches earlier, whatever arrives when, and a run that was killed draws
-the same batches when it goes on.
+The paper draws one (seed, feature) pair after the other. Here a batch draws many at once, and while the
+adversary writes for one batch, the previous batch passes the filters. A batch is drawn from the seeds and
+uses of features as they were two batches before. So it does not depend on when replies arrive, and a run that
+was killed draws the same batches when it goes on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from tqdm import tqdm
 
-from generators.adversary.adversary import Job, Written
+from generators.adversary.adversary import Job, WriterReply
 from generators.attribution.attribution import Attribution, content_words, features
 from generators.refresh.filtering import CandidateFilters
 from generators.refresh.run import Run
@@ -27,7 +27,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import number_of
 
 BUDGET_ENDED: Final = "budget used up"
-"""The ``ended`` of a summary whose stage goes on once the budget is raised."""
+"""``ended`` in the summary of a stage that goes on once the budget is raised."""
 
 
 def generate(run: Run, round_number: int) -> Summary:
@@ -41,7 +41,7 @@ def generate(run: Run, round_number: int) -> Summary:
         "failed_requests": run.store.failed_requests(round_number),
         "candidates": accepted + sum(decisions.values()),
         "accepted": accepted,
-        "rejected": {f"{gate}: {reason}": n for (gate, reason), n in sorted(decisions.items())},
+        "rejected": {f"{name}: {reason}": count for (name, reason), count in sorted(decisions.items())},
     }
 
 
@@ -49,42 +49,42 @@ def _draw_and_judge(run: Run, round_number: int) -> str:
     """Returns why no further batch was drawn."""
     filters, batches = CandidateFilters(run, round_number), Batches(run, round_number)
     stop = threading.Event()
-    in_flight: tuple[list[Job], Future[list[Written]]] | None = None
+    in_flight: tuple[list[Job], Future[list[WriterReply]]] | None = None
     bar = tqdm(desc=f"generate, round {round_number}", total=run.settings.rounds.jobs, disable=None)
     with bar, ThreadPoolExecutor(1, "adversary") as background:
         try:
             while True:
                 jobs = batches.next()
-                asked = (jobs, background.submit(_write, run, jobs, stop)) if jobs else None
+                request = (jobs, background.submit(_write, run, jobs, stop)) if jobs else None
                 if in_flight is not None:
-                    jobs_before, written = in_flight
-                    answers = written.result()
-                    _check_answered(run, round_number, answers)
-                    filters.judge(jobs_before, answers)
-                    bar.update(len(jobs_before))
-                elif asked is None:
+                    previous_jobs, future = in_flight
+                    replies = future.result()
+                    _check_answered(run, round_number, replies)
+                    filters.judge(previous_jobs, replies)
+                    bar.update(len(previous_jobs))
+                elif request is None:
                     return batches.ended
-                in_flight = asked
+                in_flight = request
         finally:
             stop.set()
 
 
-def _write(run: Run, jobs: Sequence[Job], stop: threading.Event) -> list[Written]:
-    """Ask for one batch. An outage is no answer: the batch stays unasked for until the next start."""
-    written = run.adversary.write(jobs, should_stop=stop.is_set)
-    unasked = sum(answer.failure.startswith("not asked") for answer in written)
+def _write(run: Run, jobs: Sequence[Job], stop: threading.Event) -> list[WriterReply]:
+    """Have one batch written. An outage is an error: the next start makes these requests again."""
+    replies = run.adversary.write(jobs, should_stop=stop.is_set)
+    unasked = sum(reply.failure.startswith("not asked") for reply in replies)
     if run.adversary.stopped_because or unasked:
         raise OverbenchError(
             f"The adversary stopped answering: {run.adversary.stopped_because or 'interrupted'}. "
             "What it wrote is kept: start the same command again to go on."
         )
-    return written
+    return replies
 
 
-def _check_answered(run: Run, round_number: int, written: Sequence[Written]) -> None:
-    """Raise where the writer has answered nothing in a round yet: such a batch is asked again."""
-    failures = [answer.failure for answer in written if answer.failure]
-    if failures and len(failures) == len(written) and not run.store.answered_requests(round_number):
+def _check_answered(run: Run, round_number: int, replies: Sequence[WriterReply]) -> None:
+    """Raise if the writer has answered no request of the round yet: the next start makes them again."""
+    failures = [reply.failure for reply in replies if reply.failure]
+    if failures and len(failures) == len(replies) and not run.store.answered_requests(round_number):
         raise OverbenchError(
             f"The adversary answered none of {number_of(len(failures), 'request')}, the last failed with: "
             f"{failures[-1]}. Mend that, then start the same command again: it asks them again."
@@ -95,7 +95,7 @@ class Batches:
     """Draws the batches of one round, those on file first.
 
     Attributes:
-        ended: after :meth:`next` gave none, why.
+        ended: why :meth:`next` gave no jobs.
     """
 
     def __init__(self, run: Run, round_number: int) -> None:
@@ -105,10 +105,10 @@ class Batches:
         self._on_file = run.store.batches(round_number)
         self._number = run.store.next_batch(round_number)
         self._starting = round_seeds(run, round_number)
-        self._verified = [one.prompt for one in verified(run, before=round_number)]
+        self._verified = [prompt.prompt for prompt in verified(run, before=round_number)]
 
     def next(self) -> list[Job]:
-        """The jobs of the next batch; none where nothing can be drawn now."""
+        """The jobs of the next batch; none if nothing can be drawn."""
         if self._on_file:
             return self._on_file.pop(min(self._on_file))
         settings, store = self._run.settings, self._run.store
@@ -119,7 +119,7 @@ class Batches:
         if self._over_budget():
             self.ended = BUDGET_ENDED
             return []
-        # Batch files come back after hours: then a round is one batch, drawn from the round's seeds alone.
+        # Batch files come back after hours. With them a round is a single batch, drawn from its first seeds.
         size = left if settings.adversary.batch_folder else settings.rounds.batch
         jobs = list(self._draw(size if left is None or size is None else min(left, size)))
         store.add_batch(self._round, self._number, jobs)
@@ -128,21 +128,21 @@ class Batches:
         return jobs
 
     def _over_budget(self) -> bool:
-        """Whether the next batch could go beyond the budget's calls, or begins with its tokens spent.
+        """Whether the next batch could exceed the budget's calls, or the budget's tokens are spent.
 
-        The calls that verify what has passed and what still may are set aside.
+        Calls that verify prompts which have passed the filters, or still may, are reserved.
         """
         rounds, spent, paid = self._run.settings.rounds, self._run.store.spent(), self._run.paid
         left = self._run.calls_left()
         through = rounds.keep * (paid.votes + paid.verification)  # of one request
         needed = spent.unjudged * through + rounds.batch * (1 + through)
         if paid.verification:
-            waiting = self._run.store.to_verify(self._round, self._run.asking)
+            waiting = self._run.store.to_verify(self._round, self._run.reply_key)
             needed += waiting * paid.verification
         return needed > left.calls or left.tokens <= 0
 
     def _draw(self, size: int | None) -> Iterator[Job]:
-        """At most ``size`` jobs: the best features of all seeds first, then the second best, ..."""
+        """At most ``size`` jobs: first the best feature of every seed, then the second best, and so on."""
         run, store = self._run, self._run.store
         grown = store.prompts("accepted", first_round=self._round, last_round=self._round)
         sources = self._starting + (grown if run.settings.rounds.grow else [])
@@ -153,11 +153,17 @@ class Batches:
                 return
             if (seed.id, feature) in drawn or uses[feature] >= run.settings.rounds.feature_cap:
                 continue
-            uses[feature] += 1  # what is in flight counts, so that a batch cannot overshoot
+            uses[feature] += 1  # requests in flight count too, so that no batch exceeds the cap
             count += 1
             key = json.dumps([run.settings.seed, self._round, seed.id, feature])
-            name = "job-" + hashlib.sha256(key.encode()).hexdigest()[:12]
-            yield Job(name, seed.id, seed.prompt, feature, self._round, examples)
+            yield Job(
+                id="job-" + hashlib.sha256(key.encode()).hexdigest()[:12],
+                seed_id=seed.id,
+                seed=seed.prompt,
+                feature=feature,
+                round=self._round,
+                examples=examples,
+            )
 
     def _pairs(self, sources: Sequence[RunPrompt]) -> Iterator[tuple[RunPrompt, str]]:
         attributions = self._run.store.attributions(self._round)
@@ -173,6 +179,6 @@ class Batches:
         return run.draw("words", attribution.prompt_id).sample(words, min(settings.top_k, len(words)))
 
     def _examples(self) -> tuple[str, ...]:
-        """Verified prompts of earlier rounds; one draw for a whole batch, so that requests share a prefix."""
+        """Verified prompts of earlier rounds, the same for a whole batch: its requests share a prefix."""
         shown = min(self._run.settings.rounds.examples, len(self._verified))
         return tuple(self._run.draw("examples", self._round, self._number).sample(self._verified, shown))

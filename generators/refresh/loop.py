@@ -1,6 +1,6 @@
-"""The refresh loop: new, harmless prompts that one checkpoint refuses (Pu et al. 2025, section 3).
+"""The refresh loop: makes new, harmless prompts that a checkpoint refuses (Pu et al. 2025, section 3).
 
-Read :data:`STAGES` as the table of contents.
+:data:`STAGES` is its table of contents.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ STAGES: Final[Mapping[str, Stage]] = {
     "generate": generate,
     "verify": stages.verify,
 }
-"""The stages of a run that can be its last, in order; those from ``train`` on are of each round.
+"""The stages of a run, in order. Those from ``train`` on are repeated in each round.
 
-Each takes a run and the number of the round, goes on where it was stopped, and returns counts by name.
+Each takes a run and the number of the round, continues work that was interrupted, and returns counts by name.
 """
 
 
 def refresh(run: Run, until: str | None = None) -> Published:
     """Run every stage that is not finished yet, round by round, and export what there is.
 
-    Where the budget ends, so does the run, without an error: what has passed the filters is still verified,
-    and the stage stays unfinished, so that a run with a larger budget goes on with it.
+    Where the budget ends, the run ends without an error. Prompts that passed the filters are still verified,
+    and the stage stays unfinished: a run with a larger budget goes on with it.
 
     Args:
-        until: the last stage to run, one of :data:`STAGES`, of the first round in which it is
-            unfinished. None: all rounds.
+        until: the last stage to run, one of :data:`STAGES`, in the first round in which it is not finished.
+            None: all rounds.
 
     Raises:
-        OverbenchError: of any stage; everything finished and paid for until then is kept.
+        OverbenchError: a stage failed; everything that was finished or paid for is kept.
     """
     if until is not None and until not in STAGES:
         raise OverbenchError(f"No stage is called {until!r}. Expected one of {', '.join(STAGES)}.")
@@ -57,14 +57,14 @@ def refresh(run: Run, until: str | None = None) -> Published:
         try:
             summary = STAGES[name](run, number)
         except BudgetSpent:
-            run.say(run.budget_message())
+            run.log(run.budget_message())
             break
-        run.say(summary_line(number, name, summary))
+        run.log(summary_line(number, name, summary))
         if summary.get("ended") == BUDGET_ENDED:
             if until != name:
                 with suppress(BudgetSpent):
-                    run.say(summary_line(number, "verify", stages.verify(run, number)))
-            run.say(run.budget_message())
+                    run.log(summary_line(number, "verify", stages.verify(run, number)))
+            run.log(run.budget_message())
             break
         run.store.finish(number, name, summary)
         if name == until:
@@ -77,12 +77,12 @@ def refresh(run: Run, until: str | None = None) -> Published:
 def _schedule(rounds: int) -> Iterator[tuple[int, str]]:
     first, second, *each_round = STAGES
     yield from ((0, first), (0, second), *product(range(1, rounds + 1), each_round))
-    # What the last round taught: for whoever goes on from here, and for the report by round.
+    # A detector that has learnt from the last round, for a run with more rounds and for the report by round.
     yield rounds + 1, "train"
 
 
 def summary_line(round_number: int, stage: str, summary: Mapping[str, Any]) -> str:
-    """One line on a finished stage: its counts; nested ones by name, without zeros."""
+    """A line on a finished stage: its counts, nested counts by name, and no zeros among these."""
     words = []
     for name, value in summary.items():
         if isinstance(value, dict):

@@ -1,13 +1,13 @@
-"""Which calls a refresh pays for: the one rule of the dry run, of the budget, and of a campaign's estimate.
+"""Which calls a refresh pays for. The dry run, the budget and a campaign's estimate all use this rule.
 
     writer       a request for each (seed, word) that is drawn
     moderation   a vote of each judge on each candidate that reaches the judges
     labelling    a judge's verdict on a reply of the target, to a seed or to a new prompt
     target       a reply of a target behind an API
 
-Rules, classifiers, detectors and models that run on this machine cost nothing. A call counts wherever the
-endpoint of a writer or judge is; a target's calls don't where its server is on this machine or its private
-network.
+Rules, classifiers, the detector and models that run on this machine cost nothing. Calls of a writer or judge
+always count, wherever its endpoint is. Calls of a target count unless its server is on this machine or its
+private network.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from overbench_tasks.chat.endpoint import is_local
 from overbench_tasks.providers.model_types import API_TYPES
 from overbench_tasks.text import number_of
 
-JUDGE_TOKENS: Final = (510, 16)
-"""In and out, of one labelled reply: as measured with the default prompt (README of the tasks)."""
+JUDGE_TOKENS: Final = (605, 16)
+"""Tokens that a judge reads and writes for one label: 510 and 16 as measured with the judge's prompt 1.1
+(README of the tasks), and 95 for what prompt 2.0 adds, at four characters a token."""
 CHARS_OF_A_TOKEN: Final = 4
+"""For estimates."""
 TEMPLATE_TOKENS: Final = 20
-"""Of a chat template around a prompt."""
+"""Tokens of a chat template around a prompt, for estimates."""
 TARGET_REPLY_TOKENS: Final = 128
-"""Of a target's reply, for estimates."""
+"""Tokens of a target's reply, for estimates."""
 
 
 class BudgetSpent(Exception):  # noqa: N818  (no error: the run ends here, cleanly)
@@ -39,13 +41,13 @@ class BudgetSpent(Exception):  # noqa: N818  (no error: the run ends here, clean
 
 @dataclass(frozen=True, slots=True)
 class PaidCalls:
-    """What single steps of a refresh cost, in calls.
+    """The paid calls of single steps of a refresh.
 
     Attributes:
-        votes: of one candidate that is moderated.
-        target: of one prompt that the target is asked: 1 or 0.
-        label: of one reply that is labelled, at most.
-        judged: of one reply that is labelled, on average, for estimates.
+        votes: calls to moderate one candidate.
+        target: calls to ask the target one prompt: 1 or 0.
+        label: calls to label one reply, at most.
+        judged: calls to label one reply, on average, for estimates.
     """
 
     votes: int
@@ -55,23 +57,28 @@ class PaidCalls:
 
     @property
     def verification(self) -> int:
-        """Of one prompt that the target is asked and whose reply is labelled, at most."""
+        """Calls to ask the target one prompt and label the reply, at most."""
         return self.target + self.label
 
     def spent(self, spent: Spent) -> int:
         """All calls so far."""
-        return spent.requests + self.votes * spent.moderated + spent.labelled + spent.asked
+        return spent.requests + self.votes * spent.moderated + spent.labelling_calls + spent.target_calls
 
 
 def paid_calls(settings: RefreshSettings) -> PaidCalls:
-    """What the steps of a refresh with these settings cost."""
+    """The paid calls of the steps of a refresh with these settings."""
     judged = settings.labeller.kind.calls_per_reply
     votes = len(settings.moderation.judges)
-    return PaidCalls(votes, int(target_is_paid(settings.target)), math.ceil(judged), judged)
+    return PaidCalls(
+        votes=votes,
+        target=int(target_is_paid(settings.target)),
+        label=math.ceil(judged),
+        judged=judged,
+    )
 
 
 def target_is_paid(target: TargetSettings) -> bool:
-    """Whether the target is behind an API, and not one of this machine or its private network."""
+    """Whether the target is behind an API that is not on this machine or its private network."""
     from lm_eval.utils import simple_parse_args_string
 
     if target.model not in API_TYPES:
@@ -87,8 +94,10 @@ class CallsLeft(NamedTuple):
     tokens: float
 
     def prompts(self, calls: int, tokens: float) -> float:
-        """How many prompts it allows that cost so many calls and about so many tokens each; at least 1 as
-        long as anything is left."""
+        """How many prompts the budget allows that cost ``calls`` and about ``tokens`` each.
+
+        It is at least 1 as long as the calls of one prompt and any token are left.
+        """
         if self.calls < calls or self.tokens <= 0:
             return 0
         allowed = [left / each for left, each in ((self.calls, calls), (self.tokens, tokens)) if each]
@@ -96,30 +105,30 @@ class CallsLeft(NamedTuple):
 
 
 def calls_left(budget: BudgetSettings, paid: PaidCalls, spent: Spent) -> CallsLeft:
-    """What ``budget`` leaves after what was spent."""
+    """The calls and tokens that the budget leaves."""
     return CallsLeft(
         (budget.calls or math.inf) - paid.spent(spent), (budget.tokens or math.inf) - spent.tokens
     )
 
 
 def budget_message(budget: BudgetSettings, paid: PaidCalls, spent: Spent, folder: Path) -> str:
-    """That the budget is used up, what for, and how to go on."""
+    """The message that the budget is used up: by which calls, and how to go on."""
     limits = {name: number for name, number in budget.model_dump().items() if number}
-    said = " and ".join(f"{number:,} {name}" for name, number in limits.items())
+    shown = " and ".join(f"{number:,} {name}" for name, number in limits.items())
     options = " ".join(f"--budget_{name} N" for name in limits)
     return (
-        f"The budget of {said} ends the run here: {spent_words(paid, spent)}, and the next step could go "
-        f"beyond it. All of it is kept. To go on with a larger budget: overbench refresh {folder} {options}"
+        f"The budget of {shown} ends the run here: {spent_words(paid, spent)}, and the next step could "
+        f"exceed it. Everything is kept. To go on with a larger budget: overbench refresh {folder} {options}"
     )
 
 
 def spent_words(paid: PaidCalls, spent: Spent) -> str:
-    """How many calls were made, of whom, and their tokens."""
+    """The number of calls, in all and by whom they were answered, and of their tokens."""
     by_whom = {
         "writer": spent.requests,
         "moderation": paid.votes * spent.moderated,
-        "labelling": spent.labelled,
-        "target": spent.asked,
+        "labelling": spent.labelling_calls,
+        "target": spent.target_calls,
     }
     calls = ", ".join(f"{name} {count:,}" for name, count in by_whom.items() if count)
     whose = f" ({calls})" if calls else ""

@@ -1,7 +1,7 @@
-"""``--preset paper``: how our defaults depart from Pu et al. 2025; what the preset undoes, and what it keeps.
+"""``--preset paper``: where our defaults depart from Pu et al. 2025, and which departures the preset undoes.
 
-:data:`DEPARTURES` and :data:`KEPT` are the one place: the preset, the tables of the documentation and their
-test are made of them.
+The preset, the tables of the documentation and their test are all made from :data:`DEPARTURES` and
+:data:`KEPT`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from generators.settings import sections
 
 
 class Departure(NamedTuple):
-    """One setting whose default is not the paper's.
+    """A setting whose default is not the paper's.
 
     Attributes:
         setting: as ``section.name``.
-        paper: its value where the paper is followed.
-        why: what speaks for our default.
+        paper: the paper's value.
+        why: the reason for our default.
     """
 
     setting: str
@@ -73,7 +73,7 @@ DEPARTURES: Final = (
 
 
 class KeptDeparture(NamedTuple):
-    """What is otherwise than in the paper, whatever the settings.
+    """A departure from the paper that no setting undoes.
 
     Attributes:
         what: the subject.
@@ -145,15 +145,17 @@ AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
     "budget.calls": None,
     "budget.tokens": None,
 }
-"""What the defaults share with the paper; the preset says it too, should a default change.
+"""Defaults that are the paper's. The preset sets them as well, in case a default changes.
 
-Two built-in sets give 20,000 prompts each, of which 30,000 are left for the detector.
+Two built-in sets give 20,000 prompts each, of which 30,000 remain for the detector.
 """
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
-    "paper": sections({**AS_IN_THE_PAPER, **{one.setting: one.paper for one in DEPARTURES}}),
+    "paper": sections(
+        {**AS_IN_THE_PAPER, **{departure.setting: departure.paper for departure in DEPARTURES}}
+    ),
 }
 
 
@@ -173,7 +175,7 @@ def kept_table() -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """As in a settings file; of many values their number."""
+    """The value as in a settings file; for a list of values their number."""
     if isinstance(value, tuple) and value:
         return f"{len(value)} of them"
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,11 +1,11 @@
-"""What a run exports: task data that ``lm_eval --tasks overbench_model`` finds by the target's name.
+"""Exports a run: task data that ``lm_eval --tasks overbench_model`` finds by the target's name.
 
-    overbench_model.jsonl            verified: passed all filters, and the target itself refuses it
-    overbench_model_accepted.jsonl   accepted: passed all filters; the fair base of a refusal rate
+    overbench_model.jsonl            verified: the prompt passed all filters, and the target itself refuses it
+    overbench_model_accepted.jsonl   accepted: the prompt passed all filters; the base of a fair refusal rate
     rejections.jsonl                 every candidate that a filter turned away, with the reason
 
-The first two are copied to where the tasks look; all three are in the run's ``data`` folder. They are
-made anew from the run's rows, so exporting twice gives the same files.
+All three are in the run's ``data`` folder, and the first two also where the tasks look for them. They are
+made from the run's rows each time, so exporting twice gives the same files.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from overbench_tasks.tables import whole_file
 
 
 class Published(NamedTuple):
-    """How many prompts passed all filters, how many of them the target refuses, and where the tasks look.
+    """The result of an export.
 
-    ``folder`` is None where there was nothing to write there.
+    Attributes:
+        accepted: prompts that passed all filters.
+        verified: those of them that the target refuses.
+        folder: where the tasks find the files; None where there was nothing to write.
     """
 
     accepted: int
@@ -41,29 +44,29 @@ def publish(run: Run) -> Published:
     Raises:
         OverbenchError: a file cannot be written.
     """
-    accepted = in_order_of_ids(_record(run, row) for row in run.store.accepted(run.asking))
+    accepted = in_order_of_ids(_record(run, row) for row in run.store.accepted(run.reply_key))
     verified = [row for row in accepted if row["verified"]]
-    # lm-eval shows a task no system instruction, so such a set is found by `overbench_target` alone.
-    said = run.settings.target.system_instruction
-    tasks = refreshed_folder(run.target.name + (system_suffix(said) if said else ""))
-    own = run.store.folder / "data"
-    for folder in (own, tasks):
+    # A task sees no system instruction: such a set is found only by the task's argument `overbench_target`.
+    instruction = run.settings.target.system_instruction
+    task_folder = refreshed_folder(run.target.name + (system_suffix(instruction) if instruction else ""))
+    run_folder = run.store.folder / "data"
+    for folder in (run_folder, task_folder):
         for name, rows in ((ACCEPTED_NAME, accepted), (REFRESHED_NAME, verified)):
             if rows:
                 write_lines(folder / name, rows)
-    write_lines(own / "rejections.jsonl", map(_rejection, run.store.rejections()))
-    return Published(len(accepted), len(verified), tasks if accepted else None)
+    write_lines(run_folder / "rejections.jsonl", map(_rejection, run.store.rejections()))
+    return Published(len(accepted), len(verified), task_folder if accepted else None)
 
 
 def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
-    """One prompt with how it came to be: the fields of the project's prompt record, and the reply."""
+    """A prompt and where it comes from: the fields of the project's prompt record, and the reply."""
     refused = row["label"] == "refused"
-    filed = categorise(row["prompt"], [row["feature"]])
+    category = categorise(row["prompt"], [row["feature"]])
     return {
         **_columns(row, "id", "prompt"),
-        "category": filed.category,
-        "category_evidence": filed.evidence,
-        "or_bench_category": filed.or_bench_category,
+        "category": category.category,
+        "category_evidence": category.evidence,
+        "or_bench_category": category.or_bench_category,
         "features": [row["feature"]],
         **_columns(row, "seed_id", "round"),
         "source_target": run.target.name,
@@ -78,12 +81,12 @@ def _record(run: Run, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rejection(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One candidate that was turned away; with votes where moderation did it."""
+    """A candidate that a filter turned away, with the votes if it was moderation."""
     return {**row, "votes": _votes(row)}
 
 
 def _votes(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Without what they cost, which is the run's affair."""
+    """The votes without their tokens, which only matter to the run."""
     return [_columns(vote, "by", "verdict", "said") for vote in row["votes"]]
 
 
@@ -92,13 +95,13 @@ def _columns(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def in_order_of_ids(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Prompt records by id, a hash of the text. So the first ones, as ``lm_eval --limit`` takes them, are a
-    random part, and not those of the first round or seeds."""
+    """Prompt records in the order of their ids, which are hashes of the texts. So the first of them, which
+    ``lm_eval --limit`` takes, are a random sample, and not those of the first round or seeds."""
     return sorted(records, key=lambda record: str(record["id"]))
 
 
 def write_lines(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """A whole JSONL file.
+    """Write a JSONL file, which appears only when it is complete.
 
     Raises:
         OverbenchError: it cannot be written.

@@ -1,6 +1,6 @@
-"""All settings of a refresh: one section per stage, each default written once, where it is used.
+"""All settings of a refresh: a section for each stage. Each default is written once, in the stage's package.
 
-A settings file is YAML with the sections as keys; flags and ``--set section.name=value`` come on top.
+A settings file is YAML with the sections as keys. Flags and ``--set section.name=value`` override it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 
 from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
@@ -20,38 +20,14 @@ from generators.prompt_filters.novelty import NoveltySettings
 from generators.prompt_filters.presence import PresenceSettings
 from generators.refresh.presets import PRESETS
 from generators.seeds.seeds import SeedSettings
-from generators.settings import assigned, checked, merge, read_settings, with_filters
+from generators.settings import SettingsSection, assigned, checked, merge, read_settings, with_filters
+from generators.targets.labeller_settings import LabellerSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import LabellerKind
-from overbench_tasks.labellers.registry import LABELLERS, kind_of
 from overbench_tasks.outcomes.target_record import shaping_arguments
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LabellerSettings(_Section):
-    """Who says whether a reply is a refusal: see :func:`overbench_tasks.labellers.registry.by_name`."""
-
-    by: str = "rules"
-    by_args: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("by")
-    @classmethod
-    def _labels_runs(cls, name: str) -> str:
-        if name not in LABELLERS:
-            raise ValueError(f"expected one of {', '.join(LABELLERS)}")
-        return name
-
-    @property
-    def kind(self) -> LabellerKind:
-        """What is known of the labeller."""
-        return kind_of(self.by)
-
-
-class PromptFilterSettings(_Section):
+class PromptFilterSettings(SettingsSection):
     """The filters that need no model."""
 
     form: FormSettings = FormSettings()
@@ -59,48 +35,48 @@ class PromptFilterSettings(_Section):
     presence: PresenceSettings = PresenceSettings()
 
 
-class RoundSettings(_Section):
-    """How the feedback rounds go (Pu et al. 2025, section 3.3 and Algorithm 1)."""
+class RoundSettings(SettingsSection):
+    """The feedback rounds (Pu et al. 2025, section 3.3 and Algorithm 1)."""
 
     rounds: int = Field(3, ge=1, description="Feedback rounds.")
     jobs: int | None = Field(
-        400, ge=1, description="Requests to the adversary per round, at most; null: until nothing is left."
+        400, ge=1, description="Requests to the adversary per round, at most; null: no limit."
     )
     batch: int = Field(32, ge=1, description="Requests in flight before the next ones are drawn.")
-    feature_cap: int = Field(
-        50, ge=1, description="Times a feature is used over the whole run before it is out (the paper's T)."
-    )
+    feature_cap: int = Field(50, ge=1, description="Most uses of a feature in the whole run (the paper's T).")
     keep: int = Field(
-        2, ge=1, description="Candidates of one request that go on, the likeliest refusals first."
+        2, ge=1, description="Most candidates of a request that pass, the likeliest refusals first."
     )
     grow: bool = Field(
-        True, description="Accepted prompts become seeds of the same round: the growing S of Algorithm 1."
+        True, description="Accepted prompts become seeds of the same round (the growing S of Algorithm 1)."
     )
     seeds_by: Literal["target", "detector"] = Field(
         "target",
-        description="Which generation seeds start the loop: those the target refuses, asked first; "
-        "or, as in the paper, those the detector calls refused.",
+        description="Which generation seeds start the loop. target: those the target refuses, which is asked "
+        "them first; detector: as in the paper, those the detector calls refused.",
     )
     weak_detector: Literal["rank", "gate"] = Field(
         "rank",
-        description="Used where validation had too few prompts to choose a threshold on, or where the "
-        "threshold does not hold on the test split. rank: the detector's scores only choose the likeliest "
-        "candidates of each request (`keep`), and the target decides. gate: the detector turns away what it "
-        "calls accepted, as others do.",
+        description="What a detector does if validation had too few prompts to choose a threshold on, or if "
+        "the threshold does not hold on the test split. rank: it only chooses the likeliest candidates of "
+        "each request (`keep`), and the target decides. gate: it turns away the prompts that it calls "
+        "accepted, as other detectors do.",
     )
     words: Literal["attributed", "random"] = Field(
         "attributed",
-        description="Features by attribution; 'random' draws words of the same prompts, to compare.",
+        description="attributed: features by attribution; random: words drawn from the same prompts, for "
+        "comparison.",
     )
     explore: float = Field(
         0.2,
         ge=0,
         le=1,
-        description="The share of candidates turned away by the detector alone that the target is asked "
-        "all the same, so that the next detector learns from its misses. Never part of the data.",
+        description="Share of the candidates turned away by the detector that the target is asked "
+        "nevertheless, so that the next detector learns from this one's errors. They never become part of "
+        "the data.",
     )
     carry_over: bool = Field(
-        True, description="Later rounds start from the verified prompts of earlier ones, too."
+        True, description="Rounds also start from the verified prompts of earlier rounds."
     )
     examples: int = Field(
         3, ge=0, description="Verified prompts of earlier rounds shown to the adversary in each request."
@@ -108,28 +84,31 @@ class RoundSettings(_Section):
     chunk_size: int = Field(256, ge=1, description="Prompts per call of the target's backend.")
 
 
-class PriceSettings(_Section):
+class PriceSettings(SettingsSection):
     """For the estimate of ``--dry_run``: US dollars per million tokens. Default: gpt-4o-mini, July 2024."""
 
     prompt: float = Field(0.15, ge=0)
     completion: float = Field(0.60, ge=0)
 
 
-class BudgetSettings(_Section):
-    """Where to stop a run; None is no limit. What was made until then stays usable, and the run goes on once
-    the budget is raised. Every paid call counts: see :mod:`generators.refresh.paid_calls`."""
+class BudgetSettings(SettingsSection):
+    """Where a run stops; null: no limit. Its prompts are usable then, and it goes on once the budget is
+    raised.
+
+    :mod:`generators.refresh.paid_calls` says which calls count.
+    """
 
     calls: int | None = Field(
         None,
         ge=1,
-        description="Paid calls, together: of the writer, of judges that vote or label, of a target behind "
+        description="Paid calls in all: of the writer, of judges that vote or label, and of a target behind "
         "an API that is not on this machine or its private network.",
     )
-    tokens: int | None = Field(None, ge=1, description="Their prompt and completion tokens, together.")
+    tokens: int | None = Field(None, ge=1, description="Prompt and completion tokens of these calls in all.")
 
 
-class RefreshSettings(_Section):
-    """Everything that shapes a run."""
+class RefreshSettings(SettingsSection):
+    """All settings of a run."""
 
     target: TargetSettings
     seeds: SeedSettings = SeedSettings()
@@ -142,34 +121,35 @@ class RefreshSettings(_Section):
     rounds: RoundSettings = RoundSettings()
     prices: PriceSettings = PriceSettings()
     budget: BudgetSettings = BudgetSettings()
-    seed: int = Field(0, ge=0, description="Of every draw.")
+    seed: int = Field(0, ge=0, description="Random seed of every draw.")
 
     def shaping(self) -> dict[str, Any]:
-        """What decides what comes out, as JSON holds it. The rest says how to work: it may change between two
-        calls."""
-        how_to_work: Any = {"budget": True, "prices": True, "target": {"batch_size", "device", "model_args"}}
-        told = self.model_dump(mode="json", exclude=how_to_work)
-        told["target"]["model_args"] = shaping_arguments(self.target.model_args)
-        return told
+        """The settings that shape the prompts, as JSON values. The others may change between two calls."""
+        others: Any = {"budget": True, "prices": True, "target": {"batch_size", "device", "model_args"}}
+        shaping = self.model_dump(mode="json", exclude=others)
+        shaping["target"]["model_args"] = shaping_arguments(self.target.model_args)
+        return shaping
 
     def identity(self) -> dict[str, Any]:
-        """:meth:`shaping` as campaigns name a run's folder by: the filters under their earlier name, so that
-        runs begun before they had today's are found again."""
+        """:meth:`shaping`, by which campaigns name the folder of a run.
+
+        The section ``filters`` has its earlier name, so that runs of earlier versions are found again.
+        """
         shaping = self.shaping()
         shaping["gates"] = shaping.pop("filters")
         return shaping
 
 
 _EARLIER_NAMES: Final = {("rounds", "wave"): ("rounds", "batch"), ("pool", "cap"): ("rounds", "feature_cap")}
-"""Settings of earlier versions, in their files and runs, and what they are called now."""
+"""The names of settings in files and runs of earlier versions, and their names now."""
 
 
 def load(
     file: Path | None, overrides: Mapping[str, Any], assignments: Sequence[str] = (), preset: str = "default"
 ) -> RefreshSettings:
-    """The settings from a preset, a YAML file, flags and ``section.name=value`` words, the last first.
+    """The settings from a preset, a YAML file, flags and ``section.name=value`` words.
 
-    In a file, null is a value like any other.
+    Later sources override earlier ones. In a file, null is a value like any other.
 
     Raises:
         OverbenchError: names the setting, what was expected and what came.
@@ -187,7 +167,7 @@ def load(
 def changed(
     settings: RefreshSettings, overrides: Mapping[str, Any], assignments: Sequence[str] = ()
 ) -> RefreshSettings:
-    """The settings of a run with flags and ``section.name=value`` words on top.
+    """The settings of a run, overridden by flags and ``section.name=value`` words.
 
     Raises:
         OverbenchError: names the setting, what was expected and what came.
@@ -200,20 +180,22 @@ def from_stored(used: Mapping[str, Any], folder: Path) -> RefreshSettings:
     """The settings that the run in ``folder`` was begun with, by this version or an earlier one.
 
     Raises:
-        OverbenchError: they are those of a version that this one does not know.
+        OverbenchError: a newer or unknown version began the run.
     """
     whose = f"The run in {folder} was begun by a version with other settings. "
-    then = {"adversary": {"form": FORM_OF_0_1}, "rounds": {"weak_detector": "gate"}}
-    return checked(RefreshSettings, merge(then, _renamed(with_filters(used, warn=False))), whose)
+    earlier_defaults = {"adversary": {"form": FORM_OF_0_1}, "rounds": {"weak_detector": "gate"}}
+    return checked(RefreshSettings, merge(earlier_defaults, _renamed(with_filters(used, warn=False))), whose)
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under the names of today; a section that this empties is gone."""
-    found = {name: dict(part) if isinstance(part, Mapping) else part for name, part in settings.items()}
+    """The settings under today's names, without sections that are empty then."""
+    renamed = {
+        name: dict(section) if isinstance(section, Mapping) else section for name, section in settings.items()
+    }
     for (section, name), (new_section, new_name) in _EARLIER_NAMES.items():
-        before = found.get(section)
-        if isinstance(before, dict) and name in before:
-            found.setdefault(new_section, {})[new_name] = before.pop(name)
-            if not before:
-                del found[section]
-    return found
+        values = renamed.get(section)
+        if isinstance(values, dict) and name in values:
+            renamed.setdefault(new_section, {})[new_name] = values.pop(name)
+            if not values:
+                del renamed[section]
+    return renamed

@@ -1,4 +1,4 @@
-"""One refresh at work: its settings, its run directory, and the models that it works with."""
+"""A refresh in progress: its settings, its run directory, and its models."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from generators.adversary.adversary import Adversary
 from generators.attribution.attribution import Attribution, attribute
 from generators.detector.detector import check_encoder, train
 from generators.detector.detector_model import Detector
-from generators.detector.detector_report import DetectorReport, GateDecision, gate_decision
+from generators.detector.detector_report import DetectorReport, FilterDecision, filter_decision
 from generators.detector.detector_settings import Example
 from generators.models.models import encoder_place
 from generators.prompt_filters.moderation import Moderator
 from generators.refresh.paid_calls import CallsLeft, PaidCalls, budget_message, calls_left, paid_calls
 from generators.refresh.refresh_settings import RefreshSettings, from_stored
-from generators.refresh.store import Asking, Store
-from generators.targets.target import Asked, Target
+from generators.refresh.store import ReplyKey, Store
+from generators.targets.target import AnswersPrompts, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
@@ -33,28 +33,29 @@ from overbench_tasks.tables import whole_file
 
 
 class Run:
-    """A refresh in progress. Its models are made when they are first needed, as the settings say.
+    """A refresh in progress. Its models are made from the settings when they are first needed.
 
     Args:
-        settings: as the user gave them; once the target has answered, what shapes the data must be as it was.
+        settings: as the user gave them. Once the target has answered, the settings that shape the data must
+            stay as they were.
         store: the open run directory.
-        say: told one line after each stage.
+        log: gets a line after each stage.
 
     Raises:
         OverbenchError: the folder holds a run with other settings, whose target has answered.
     """
 
-    def __init__(self, settings: RefreshSettings, store: Store, say: Callable[[str], object] = print) -> None:
+    def __init__(self, settings: RefreshSettings, store: Store, log: Callable[[str], object] = print) -> None:
         self.settings = settings
         self.store = store
-        self.say = say
+        self.log = log
         self._detector: tuple[int, Detector] | None = None
         self._changed = _changed(settings, store)
 
     def begin(self) -> None:
-        """Write the settings into the run directory, once :meth:`check` found them usable.
+        """Write the settings into the run directory. Call :meth:`check` first, which says if they are usable.
 
-        Those of a run whose target has not answered yet make room, with the seeds that were read for them.
+        They replace those of a run whose target has not answered yet, and the seeds that were read for them.
         """
         if self.store.fact("settings") is not None and not self._changed:
             return
@@ -68,7 +69,7 @@ class Run:
         self._changed = []
 
     @cached_property
-    def target(self) -> Asked:
+    def target(self) -> AnswersPrompts:
         return Target(self.settings.target)
 
     @cached_property
@@ -86,8 +87,11 @@ class Run:
     def check(self, until: str | None = None) -> None:
         """Find out what is wrong with the settings before time or money is spent on them.
 
-        Checks the labeller, the encoder, and, if the adversary's stage is to be reached, that
-        adversary and judges answer.
+        Checks the labeller, the encoder, and, if the run is to reach the adversary's stage, that adversary
+        and judges answer.
+
+        Args:
+            until: the last stage to run; None: all of them.
         """
         _ = self.labeller
         if until not in ("seeds", "label"):
@@ -102,20 +106,20 @@ class Run:
         return train(examples, folder, self.settings.detector, locate=encoder_place)
 
     def detector_folder(self, round_number: int) -> Path:
-        """The folder of the detector that gates a round; one more than the last is what that round taught."""
+        """The folder of a round's detector. The detector behind the last round has learnt from all rounds."""
         return self.store.folder / "detector" / f"round-{round_number}"
 
     def detector(self, round_number: int) -> Detector:
-        """The trained detector of a round; one is in memory at a time."""
+        """The trained detector of a round. Only the detector that was asked for last is in memory."""
         if self._detector is None or self._detector[0] != round_number:
             folder, device = self.detector_folder(round_number), self.settings.detector.device
             self._detector = round_number, Detector.load(folder, device=device)
         return self._detector[1]
 
-    def decision(self, round_number: int) -> GateDecision:
-        """Whether a round's detector turns candidates away, and why: :func:`gate_decision`."""
+    def decision(self, round_number: int) -> FilterDecision:
+        """Whether a round's detector turns candidates away, and why: :func:`filter_decision`."""
         report = DetectorReport.model_validate(self.store.finished()[round_number, "train"])
-        return gate_decision(report, self.settings.rounds.weak_detector)
+        return filter_decision(report, self.settings.rounds.weak_detector)
 
     def attribute(self, round_number: int, prompts: Sequence[tuple[str, str]]) -> list[Attribution]:
         """Attribute (id, prompt) pairs with the detector of a round."""
@@ -127,31 +131,31 @@ class Run:
         return paid_calls(self.settings)
 
     def calls_left(self) -> CallsLeft:
-        """What the budget leaves now."""
+        """The calls and tokens that the budget leaves now."""
         return calls_left(self.settings.budget, self.paid, self.store.spent())
 
     def budget_message(self) -> str:
-        """That the budget is used up, what for, and how to go on."""
+        """What is said where the budget ends the run: see
+        :func:`~generators.refresh.paid_calls.budget_message`."""
         return budget_message(self.settings.budget, self.paid, self.store.spent(), self.store.folder)
 
     @property
-    def asking(self) -> Asking:
+    def reply_key(self) -> ReplyKey:
         """The key of the answers and labels of this run."""
-        return Asking(self.target.name, self.target.decoding, self.labeller.name)
+        return ReplyKey(self.target.name, self.target.decoding, self.labeller.name)
 
     def draw(self, *key: object) -> random.Random:
-        """A generator of its own for every purpose, so that a resumed run draws the same."""
+        """A random generator for one purpose, named by ``key``: a resumed run draws the same."""
         return random.Random(json.dumps([self.settings.seed, *map(str, key)]))  # noqa: S311
 
 
 def _changed(settings: RefreshSettings, store: Store) -> list[str]:
-    """What shapes the data and is otherwise than a run directory was begun with."""
+    """The settings that shape the data and differ from those that the run directory was begun with."""
     before = store.fact("settings")
     if before is None:
         return []
-    then, now = (one.shaping() for one in (from_stored(before, store.folder), settings))
-    changed = _differences(then, now)
-    if changed and store.asked():
+    changed = _differences(from_stored(before, store.folder).shaping(), settings.shaping())
+    if changed and store.has_answers():
         raise OverbenchError(
             f"{store.folder} was begun with other settings, and the target has answered under these: "
             f"{', '.join(changed)} changed. Name a new run directory (--run_dir), or go on with the settings "
@@ -162,9 +166,12 @@ def _changed(settings: RefreshSettings, store: Store) -> list[str]:
 
 def _differences(before: Any, now: Any, name: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
-        inner = f"{name}." if name else ""
-        keys = sorted(before.keys() | now.keys())
-        return [found for key in keys for found in _differences(before.get(key), now.get(key), inner + key)]
+        prefix = f"{name}." if name else ""
+        return [
+            difference
+            for key in sorted(before.keys() | now.keys())
+            for difference in _differences(before.get(key), now.get(key), prefix + key)
+        ]
     return [] if before == now else [name]
 
 

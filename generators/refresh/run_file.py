@@ -1,6 +1,6 @@
-"""One SQLite file in a folder that belongs to one process at a time; rows are written once.
+"""A SQLite file in a folder that one process at a time writes to; rows are written once.
 
-What the rows mean is the affair of :mod:`generators.refresh.store`.
+:mod:`generators.refresh.store` defines the tables.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ RUN_FILE = "run.sqlite"
 class RunFile:
     """One run directory, open for this process alone.
 
-    Every method raises :class:`OverbenchError` where the file cannot be read or written. A row whose key
-    is there already is left as it was.
+    Every method raises :class:`OverbenchError` where the file cannot be read or written. A new row whose key
+    is in the table already is dropped.
 
     Args:
         folder: the run directory; made if missing.
         schema: SQL that makes the tables where they are missing.
-        read_only: look only, also while another process works on it.
+        read_only: read only, which also works while another process writes.
 
     Raises:
         OverbenchError: another process has it open for writing; it cannot be made, read or written.
@@ -72,7 +72,7 @@ class RunFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All writes inside, or none: also where the process is killed or the disk is full."""
+        """Either all writes inside are made or none, even where the process is killed or the disk is full."""
         if self._connection.in_transaction:
             yield
             return
@@ -97,14 +97,15 @@ class RunFile:
             self._connection.executemany(query, values)
 
     def _rows(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        """Each row by place and by name of the column."""
+        """The rows, whose columns are read by number or by name."""
         try:
             return self._connection.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
             raise OverbenchError(f"{self.folder / RUN_FILE} cannot be read: {error}.") from error
 
-    def _count(self, of: str, parameters: Sequence[Any] = ()) -> int:
-        return int(self._rows(f"SELECT COUNT(*) FROM {of}", parameters)[0][0])  # noqa: S608
+    def _count(self, table_and_condition: str, parameters: Sequence[Any] = ()) -> int:
+        query = f"SELECT COUNT(*) FROM {table_and_condition}"  # noqa: S608
+        return int(self._rows(query, parameters)[0][0])
 
 
 def _cannot_write(folder: Path, error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""``overbench status``: where a run stands, from its rows alone; also while it is at work."""
+"""``overbench status``: how far a run is, by its rows alone. Works while the run goes on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from generators.attribution.attribution import Attribution
-from generators.detector.detector_report import DetectorReport, gate_decision
+from generators.detector.detector_report import DetectorReport, filter_decision
 from generators.refresh.loop import STAGES, summary_line
 from generators.refresh.paid_calls import PaidCalls, spent_words
 from generators.refresh.store import Store
@@ -34,17 +34,17 @@ def status_lines(folder: Path) -> list[str]:
 
 
 def _spent(store: Store) -> str:
-    """Of a run of any version: only the number of judges is read of its settings."""
+    """The calls of a run of any version. Of its settings only the number of judges is read."""
     judges = (store.fact("settings") or {}).get("moderation", {}).get("judges") or ()
     return spent_words(PaidCalls(votes=len(judges), target=0, label=0, judged=0), store.spent())
 
 
 def _stage_lines(store: Store) -> list[str]:
     order = list(STAGES)
-    finished = sorted(store.finished().items(), key=lambda one: (one[0][0], order.index(one[0][1])))
+    finished = store.finished()
     lines = [
-        summary_line(number, stage, {k: v for k, v in summary.items() if k != "rejected"})
-        for (number, stage), summary in finished
+        summary_line(number, stage, {k: v for k, v in finished[number, stage].items() if k != "rejected"})
+        for number, stage in sorted(finished, key=lambda key: (key[0], order.index(key[1])))
         if stage != "train"
     ]
     return ["Finished stages", *(f"  {line}" for line in lines or ["none yet"])]
@@ -53,22 +53,22 @@ def _stage_lines(store: Store) -> list[str]:
 def _detector_lines(store: Store) -> list[str]:
     lines = ["Detector by round, on the same test prompts"]
     rounds = (store.fact("settings") or {}).get("rounds", {})
-    weak_detector = rounds.get("weak_detector", "gate")  # earlier versions gated, and said nothing
+    weak_detector = rounds.get("weak_detector", "gate")  # as earlier versions did, without a setting
     for (number, stage), summary in store.finished().items():
         if stage == "train":
             report = DetectorReport.model_validate(summary)
             seeds = report.test.get("seeds", report.test["all"])
             figures = f"AUROC {seeds.detector.auroc:.3f}, TF-IDF baseline {seeds.baseline.auroc:.3f}"
-            decision = gate_decision(report, weak_detector)
-            does = "turns away what it calls accepted" if decision.gates else "only ranks"
+            decision = filter_decision(report, weak_detector)
+            does = "turns away what it calls accepted" if decision.filters else "only ranks"
             lines += [f"  round {number}: {figures}", f"    {does}: {decision.because}"]
     return lines
 
 
 def _feature_lines(store: Store) -> list[str]:
-    uses = Counter(str(one.feature) for one in store.prompts("accepted"))
-    most = sorted(uses.items(), key=lambda one: (-one[1], one[0]))[:TOP_FEATURES]
-    words = [f"{feature} {n}" for feature, n in most]
+    uses = Counter(str(prompt.feature) for prompt in store.prompts("accepted"))
+    most_used = sorted(uses, key=lambda feature: (-uses[feature], feature))[:TOP_FEATURES]
+    words = [f"{feature} {uses[feature]}" for feature in most_used]
     return ["Most used features", f"  {', '.join(words)}"] if words else []
 
 

@@ -1,9 +1,9 @@
 """The run directory: every stage of a refresh reads it, writes to it, and resumes from it.
 
-All rows live in one SQLite file, ``run.sqlite``, and this is the only module that knows its tables. A row
-is written once and never changed (but see :meth:`Store.forget`): a stage is finished for whatever has a
-row, so that killing the process at any moment loses at most what had not come back yet, and nothing is asked
-twice. The other files of a run can be made again from it and from ``settings.yaml``, the settings as used.
+All rows live in one SQLite file, ``run.sqlite``, and only this module knows its tables. A row is written once
+and never changed (the exception is :meth:`Store.forget`). What has a row is done: a process that is killed at
+any moment loses only the requests that were under way, and nothing is asked twice. The other files of a run
+can be made again from this file and from ``settings.yaml``.
 
     RUN/settings.yaml            the settings as used, defaults written out
     RUN/run.sqlite               prompts, answers, attributions, jobs, candidates, votes
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from generators.adversary.adversary import Job, Written
+from generators.adversary.adversary import Job, WriterReply
 from generators.attribution.attribution import Attribution, from_json
 from generators.prompt_filters.moderation_classifier import Vote
 from generators.prompt_filters.rejection import Rejection
@@ -67,12 +67,12 @@ CREATE INDEX IF NOT EXISTS candidates_by_prompt ON candidates (prompt_id);
 _UNWRITTEN = "id NOT IN (SELECT job_id FROM written)"
 
 Summary = dict[str, Any]
-"""What a finished stage came to: counts by name."""
+"""The result of a finished stage: counts by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """Who was asked how, and who labels: the key of answers and labels."""
+class ReplyKey:
+    """The key of answers and labels: the target's name and decoding, and who labels."""
 
     target: str
     decoding: str
@@ -84,10 +84,10 @@ class RunPrompt:
     """One prompt of a run.
 
     Attributes:
-        split: of a seed that of the split; of a new prompt ``accepted``, or ``explored``: for training only.
-        round: in which it was made; 0 for seeds.
-        position: its place among those of its round.
-        seed_id, feature, job_id: of a new prompt, what it was made from.
+        split: of a seed its split; of a new prompt ``accepted``, or ``explored`` if it is for training only.
+        round: the round in which it was made; 0 for seeds.
+        position: its place among the prompts of its round.
+        seed_id, feature, job_id: what a new prompt was made from.
     """
 
     id: str
@@ -102,7 +102,7 @@ class RunPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One new prompt on its way. ``rejection`` is None as long as no filter has turned it away."""
+    """A new prompt between the filters. ``rejection`` is None as long as no filter has turned it away."""
 
     job: Job
     number: int
@@ -117,26 +117,28 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was paid for so far, as :mod:`generators.refresh.paid_calls` has it.
+    """The calls paid for so far; :mod:`generators.refresh.paid_calls` says which calls are.
 
     Attributes:
-        requests: to the adversary, of which ``unjudged`` have no answer that the filters decided on yet.
+        requests: to the adversary.
+        unjudged: those of them on whose answers the filters have not decided yet.
         moderated: prompts that judges voted on.
-        labelled: calls of the judge that labels.
-        asked: calls of a target behind an API.
-        tokens: of all of these, as far as the endpoints counted them; of a target's calls an estimate.
+        labelling_calls: of the judge that labels.
+        target_calls: of a target behind an API.
+        tokens: of all of these, as far as the endpoints counted them; for a target's calls an estimate.
     """
 
     requests: int
     unjudged: int
     moderated: int
-    labelled: int
-    asked: int
+    labelling_calls: int
+    target_calls: int
     tokens: int
 
 
 class Store(RunFile):
-    """The verbs of a run directory; see :class:`RunFile` for how it is opened, and what is raised."""
+    """What can be read from and written to a run directory. :class:`RunFile` says how it is opened and which
+    errors are raised."""
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         super().__init__(folder, _SCHEMA, read_only=read_only)
@@ -144,21 +146,21 @@ class Store(RunFile):
     # Facts and stages.
 
     def fact(self, key: str) -> Any:
-        """What :meth:`set_fact` keeps under ``key``, or None."""
+        """The value that :meth:`set_fact` keeps under ``key``, or None."""
         rows = self._rows("SELECT value FROM facts WHERE key = ?", [key])
         return json.loads(rows[0][0]) if rows else None
 
     def set_fact(self, key: str, value: Any) -> None:
-        """Keep a JSON value under ``key``; the first one stays."""
+        """Keep a JSON value under ``key``. A value that is there already stays."""
         self._add("facts", [{"key": key, "value": json.dumps(value, sort_keys=True)}])
 
-    def asked(self) -> bool:
+    def has_answers(self) -> bool:
         """Whether the target has answered anything; from then on the settings stay."""
         return self._count("answers") > 0
 
     def forget(self) -> None:
-        """Drop settings and seeds of a run whose target has not answered: nothing of it was paid for."""
-        assert not self.asked()
+        """Drop the settings and seeds of a run whose target has not answered; nothing was paid for them."""
+        assert not self.has_answers()
         with self.transaction():
             for table in ("facts", "prompts", "finished"):
                 self._rows(f"DELETE FROM {table}")  # noqa: S608
@@ -180,25 +182,28 @@ class Store(RunFile):
         self._add("prompts", [{"part": row.pop("split"), **row} for row in rows])
 
     def prompts(self, *splits: str, first_round: int = 0, last_round: int | None = None) -> list[RunPrompt]:
-        """The prompts of these splits (none named: of all) and rounds, by round and position."""
-        chosen = f"part IN ({', '.join('?' * len(splits))}) AND" if splits else ""
+        """The prompts of these splits (of all splits if none is named) and rounds, by round and position."""
+        condition = f"part IN ({', '.join('?' * len(splits))}) AND" if splits else ""
         query = f"""
             SELECT id, prompt, part, round, position, seed_id, feature, job_id FROM prompts
-            WHERE {chosen} round BETWEEN ? AND ? ORDER BY round, position, id"""  # noqa: S608
+            WHERE {condition} round BETWEEN ? AND ? ORDER BY round, position, id"""  # noqa: S608
         rounds = [first_round, 1 << 30 if last_round is None else last_round]
         return [RunPrompt(*row) for row in self._rows(query, [*splits, *rounds])]
 
-    def answered(self, asking: Asking) -> set[str]:
+    def answered(self, key: ReplyKey) -> set[str]:
         """The ids of the prompts that the target has answered."""
         query = "SELECT prompt_id FROM answers WHERE target = :target AND decoding = :decoding"
-        return {key for (key,) in self._rows(query, asdict(asking))}
+        return {prompt_id for (prompt_id,) in self._rows(query, asdict(key))}
 
-    def add_answers(self, asking: Asking, replies: Mapping[str, str]) -> None:
+    def add_answers(self, key: ReplyKey, replies: Mapping[str, str]) -> None:
         """Keep the target's replies, by prompt id."""
-        key = {"target": asking.target, "decoding": asking.decoding}
-        self._add("answers", [{"prompt_id": one, **key, "reply": reply} for one, reply in replies.items()])
+        rows = [
+            {"prompt_id": prompt_id, "target": key.target, "decoding": key.decoding, "reply": reply}
+            for prompt_id, reply in replies.items()
+        ]
+        self._add("answers", rows)
 
-    def unlabelled(self, asking: Asking) -> dict[str, tuple[str, str]]:
+    def unlabelled(self, key: ReplyKey) -> dict[str, tuple[str, str]]:
         """(prompt, reply) by prompt id, of all the target's replies without a label of this labeller."""
         query = """
             SELECT answers.prompt_id, prompts.prompt, answers.reply FROM answers
@@ -208,25 +213,32 @@ class Store(RunFile):
                 AND labels.target = answers.target AND labels.decoding = answers.decoding
                 AND labels.labeller = :labeller)
             ORDER BY answers.prompt_id"""
-        return {key: (prompt, reply) for key, prompt, reply in self._rows(query, asdict(asking))}
+        return {prompt_id: (prompt, reply) for prompt_id, prompt, reply in self._rows(query, asdict(key))}
 
-    def add_labels(self, asking: Asking, verdicts: Mapping[str, Verdict]) -> None:
+    def add_labels(self, key: ReplyKey, verdicts: Mapping[str, Verdict]) -> None:
         """Keep the labeller's verdicts, by prompt id."""
-        rows = []
-        for key, said in verdicts.items():
-            told = {"label": said.label, "reason": said.reason, "label_by": said.by, "blocked": said.blocked}
-            rows.append({"prompt_id": key, **asdict(asking), **told})
+        rows = [
+            {
+                "prompt_id": prompt_id,
+                **asdict(key),
+                "label": verdict.label,
+                "reason": verdict.reason,
+                "label_by": verdict.by,
+                "blocked": verdict.blocked,
+            }
+            for prompt_id, verdict in verdicts.items()
+        ]
         self._add("labels", rows)
 
-    def labels(self, asking: Asking) -> dict[str, Label]:
-        """Every label of the target's replies, by prompt id."""
+    def labels(self, key: ReplyKey) -> dict[str, Label]:
+        """The labels of the target's replies, by prompt id."""
         query = """
             SELECT prompt_id, label FROM labels
             WHERE target = :target AND decoding = :decoding AND labeller = :labeller"""
-        return dict(self._rows(query, asdict(asking)))
+        return dict(self._rows(query, asdict(key)))
 
     def labellers(self) -> tuple[str, ...]:
-        """Whoever labelled replies of this run, in alphabetical order."""
+        """The names of all labellers of replies of this run, in alphabetical order."""
         return tuple(row[0] for row in self._rows("SELECT DISTINCT labeller FROM labels ORDER BY labeller"))
 
     def answered_otherwise(self) -> set[str]:
@@ -238,17 +250,24 @@ class Store(RunFile):
 
     def add_attributions(self, round_number: int, attributions: Iterable[Attribution]) -> None:
         """Keep attributions by the detector of a round."""
-        made = [(one.prompt_id, json.dumps(asdict(one))) for one in attributions]
-        rows = [{"prompt_id": key, "round": round_number, "attribution": text} for key, text in made]
+        rows = [
+            {
+                "prompt_id": attribution.prompt_id,
+                "round": round_number,
+                "attribution": json.dumps(asdict(attribution)),
+            }
+            for attribution in attributions
+        ]
         self._add("attributions", rows)
 
     def attributions(self, round_number: int) -> dict[str, Attribution]:
-        """What the detector of a round holds against each prompt, by prompt id."""
+        """The attributions by the detector of a round, by prompt id."""
         query = "SELECT prompt_id, attribution FROM attributions WHERE round = ?"
-        return {key: from_json(json.loads(text)) for key, text in self._rows(query, [round_number])}
+        rows = self._rows(query, [round_number])
+        return {prompt_id: from_json(json.loads(text)) for prompt_id, text in rows}
 
     def latest_attributions(self) -> list[tuple[str, Attribution]]:
-        """Every attributed prompt with its latest attribution, by prompt id."""
+        """Every attributed prompt with its latest attribution, in the order of prompt ids."""
         query = """
             SELECT prompt, attribution, MAX(attributions.round) FROM attributions
             JOIN prompts ON prompts.id = prompt_id GROUP BY prompt_id ORDER BY prompt_id"""
@@ -257,29 +276,45 @@ class Store(RunFile):
     # Batches of requests to the adversary.
 
     def add_batch(self, round_number: int, number: int, jobs: Iterable[Job]) -> None:
-        """Keep what the adversary is to be asked, before it is."""
-        place = {"round": round_number, "wave": number}
-        rows = []
-        for position, job in enumerate(jobs):
-            asked = {"seed_id": job.seed_id, "feature": job.feature, "examples": json.dumps(job.examples)}
-            rows.append({"id": job.id, **place, "position": position, **asked})
+        """Keep the requests of a batch, before the adversary gets them."""
+        rows = [
+            {
+                "id": job.id,
+                "round": round_number,
+                "wave": number,
+                "position": position,
+                "seed_id": job.seed_id,
+                "feature": job.feature,
+                "examples": json.dumps(job.examples),
+            }
+            for position, job in enumerate(jobs)
+        ]
         self._add("jobs", rows)
 
     def batches(self, round_number: int) -> dict[int, list[Job]]:
-        """The batches of a round whose answers have not all been decided on, by number."""
+        """The batches of a round on whose answers the filters have not decided yet, by number."""
         query = f"""
-            SELECT wave, examples, jobs.id, jobs.seed_id, prompt, jobs.feature, jobs.round
+            SELECT wave, examples, jobs.id AS id, jobs.seed_id AS seed_id, prompt,
+                   jobs.feature AS feature, jobs.round AS round
             FROM jobs JOIN prompts ON prompts.id = jobs.seed_id
             WHERE jobs.round = :round AND wave IN (
                 SELECT wave FROM jobs WHERE round = :round AND {_UNWRITTEN})
             ORDER BY wave, jobs.position"""  # noqa: S608
-        found: dict[int, list[Job]] = {}
-        for number, examples, *job in self._rows(query, {"round": round_number}):
-            found.setdefault(number, []).append(Job(*[*job, tuple(json.loads(examples))]))
-        return found
+        batches: dict[int, list[Job]] = {}
+        for row in self._rows(query, {"round": round_number}):
+            job = Job(
+                id=row["id"],
+                seed_id=row["seed_id"],
+                seed=row["prompt"],
+                feature=row["feature"],
+                round=row["round"],
+                examples=tuple(json.loads(row["examples"])),
+            )
+            batches.setdefault(row["wave"], []).append(job)
+        return batches
 
     def next_batch(self, round_number: int) -> int:
-        """The number of the first batch of a round that is not on file."""
+        """The number of the next batch of a round: one more than the last on file."""
         query = "SELECT COALESCE(MAX(wave), -1) + 1 FROM jobs WHERE round = ?"
         return int(self._rows(query, [round_number])[0][0])
 
@@ -288,76 +323,89 @@ class Store(RunFile):
         return self._count("jobs WHERE round = ?", [round_number])
 
     def drawn(self) -> set[tuple[str, str]]:
-        """Every (seed id, feature) that was drawn, in any round."""
+        """Every (seed id, feature) that a request was drawn from, in any round."""
         return set(map(tuple, self._rows("SELECT seed_id, feature FROM jobs")))
 
     def uses(self) -> Counter[str]:
-        """Uses of each feature: accepted prompts, and requests whose answers are still to be decided on."""
+        """How often each feature is used: by accepted prompts, and by requests not yet decided on."""
         query = f"""
             SELECT feature FROM prompts WHERE part = 'accepted' UNION ALL
             SELECT feature FROM jobs WHERE {_UNWRITTEN}"""  # noqa: S608
         return Counter(feature for (feature,) in self._rows(query))
 
-    # What became of the answers.
+    # The filters' decisions on the answers.
 
     def add_votes(self, votes: Mapping[str, Sequence[Vote]]) -> None:
-        """Keep what the judges said, by prompt id."""
-        rows = [{"prompt_id": key, "votes": json.dumps(list(map(asdict, votes[key])))} for key in votes]
+        """Keep the judges' votes, by prompt id."""
+        rows = [
+            {"prompt_id": prompt_id, "votes": json.dumps([asdict(vote) for vote in votes_on_prompt])}
+            for prompt_id, votes_on_prompt in votes.items()
+        ]
         self._add("votes", rows)
 
     def decide(
-        self, candidates: Iterable[Candidate], kept: Iterable[RunPrompt], written: Iterable[Written]
+        self, candidates: Iterable[Candidate], passed: Iterable[RunPrompt], replies: Iterable[WriterReply]
     ) -> None:
-        """Keep the decisions on all candidates of a batch, the prompts that go on, and what was written."""
-        rows = [
+        """Keep the decisions on all candidates of a batch, the prompts that go on, and the requests'
+        costs."""
+        candidate_rows = [
             {
-                "job_id": one.job.id,
-                "number": one.number,
-                "prompt_id": one.prompt_id,
-                "prompt": one.prompt,
-                **(one.rejection or Rejection("", "")).row(),
-                "refusal_probability": one.refusal_probability,
+                "job_id": candidate.job.id,
+                "number": candidate.number,
+                "prompt_id": candidate.prompt_id,
+                "prompt": candidate.prompt,
+                **(candidate.rejection or Rejection("", "")).row(),
+                "refusal_probability": candidate.refusal_probability,
             }
-            for one in candidates
+            for candidate in candidates
         ]
-        counted = ("job_id", "failure", "prompt_tokens", "completion_tokens")
+        reply_rows = [
+            {
+                "job_id": reply.job_id,
+                "failure": reply.failure,
+                "prompt_tokens": reply.prompt_tokens,
+                "completion_tokens": reply.completion_tokens,
+            }
+            for reply in replies
+        ]
         with self.transaction():
-            self._add("candidates", rows)
-            self.add_prompts(kept)
-            self._add("written", [{name: getattr(one, name) for name in counted} for one in written])
+            self._add("candidates", candidate_rows)
+            self.add_prompts(passed)
+            self._add("written", reply_rows)
 
-    def known(self) -> list[tuple[str, str]]:
-        """(id, prompt) of every candidate that passed the filters without a model."""
+    def locally_accepted(self) -> list[tuple[str, str]]:
+        """(id, prompt) of every candidate that passed the filters that need no model."""
         query = """
             SELECT prompt_id, prompt FROM candidates WHERE gate IN ('', 'detector', 'moderation')
             ORDER BY job_id, number"""
         return list(map(tuple, self._rows(query)))
 
     def decisions(self, *rounds: int) -> dict[tuple[str, str], int]:
-        """How many candidates each filter turned away, by its name and reason; the passed under ("", "").
+        """How many candidates each filter turned away, by its name and reason, the most frequent first.
 
-        Of these rounds, or with none named of all, the most frequent first.
+        Those that passed are counted under ("", ""). Only candidates of these rounds count, or of all rounds
+        if none is named.
         """
-        chosen = f"WHERE round IN ({', '.join('?' * len(rounds))})" if rounds else ""
+        condition = f"WHERE round IN ({', '.join('?' * len(rounds))})" if rounds else ""
         query = f"""
             SELECT gate, reason, COUNT(*) AS n FROM candidates JOIN jobs ON jobs.id = candidates.job_id
-            {chosen} GROUP BY gate, reason ORDER BY n DESC, gate, reason"""  # noqa: S608
-        return {(gate, reason): n for gate, reason, n in self._rows(query, rounds)}
+            {condition} GROUP BY gate, reason ORDER BY n DESC, gate, reason"""  # noqa: S608
+        return {(name, reason): count for name, reason, count in self._rows(query, rounds)}
 
     def failed_requests(self, round_number: int) -> int:
-        """Requests of a round that the adversary left without an answer for good."""
-        of = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure != ''"
-        return self._count(of, [round_number])
+        """How many requests of a round failed for good."""
+        rows = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure != ''"
+        return self._count(rows, [round_number])
 
     def answered_requests(self, round_number: int) -> int:
-        """Requests of a round that the adversary answered."""
-        of = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure = ''"
-        return self._count(of, [round_number])
+        """How many requests of a round the adversary answered."""
+        rows = "written JOIN jobs ON jobs.id = job_id WHERE round = ? AND failure = ''"
+        return self._count(rows, [round_number])
 
     def rejections(self) -> list[Mapping[str, Any]]:
-        """Every candidate that a filter turned away, in the order of their requests.
+        """A row for every candidate that a filter turned away, in the order of the requests.
 
-        ``votes`` are parsed, and empty where none were cast.
+        ``votes`` is a list, and empty where nobody voted.
         """
         query = """
             SELECT prompt_id, candidates.prompt, gate, reason, detail, round, seed_id, feature, job_id, votes
@@ -365,10 +413,11 @@ class Store(RunFile):
             WHERE gate != '' ORDER BY round, wave, position, number"""
         return [{**row, "votes": json.loads(row["votes"] or "[]")} for row in map(dict, self._rows(query))]
 
-    def accepted(self, asking: Asking) -> list[Mapping[str, Any]]:
-        """Every accepted prompt that was answered and labelled: its columns, and those of what led to it.
+    def accepted(self, key: ReplyKey) -> list[Mapping[str, Any]]:
+        """A row for every accepted prompt that was answered and labelled.
 
-        ``label_reason``, ``label_by``, ``reply``, ``refusal_probability`` and ``votes``, which are parsed.
+        It has the prompt's columns, ``label``, ``label_reason``, ``label_by``, ``reply``,
+        ``refusal_probability``, and ``votes``, a list.
         """
         query = """
             SELECT prompts.*, candidates.refusal_probability, votes.votes, answers.reply, labels.label,
@@ -381,52 +430,53 @@ class Store(RunFile):
                  AND labels.decoding = :decoding AND labels.labeller = :labeller
             LEFT JOIN votes ON votes.prompt_id = prompts.id
             WHERE prompts.part = 'accepted' ORDER BY prompts.round, prompts.position"""
-        rows = [dict(row) for row in self._rows(query, asdict(asking))]
+        rows = [dict(row) for row in self._rows(query, asdict(key))]
         return [{**row, "votes": json.loads(row["votes"] or "[]")} for row in rows]
 
     def begin_calls(self, who: str, calls: int) -> int:
-        """Note so many paid calls of ``labelling`` or ``target`` before they are made; the note's number.
+        """Note paid calls of ``who`` (``labelling`` or ``target``) before they are made.
 
-        They count until :meth:`end_calls` says how many there were: a process that is killed in between has
-        paid for some of them.
+        All of them count until :meth:`end_calls` says how many were made: a process that is killed in between
+        has paid for some of them.
+
+        Returns:
+            the number of the note, for :meth:`end_calls`.
         """
         number = int(self._rows("SELECT COALESCE(MAX(id), 0) + 1 FROM begun_calls")[0][0])
         self._add("begun_calls", [{"id": number, "who": who, "calls": calls}])
         return number
 
     def end_calls(self, number: int, calls: int, tokens: int) -> None:
-        """Note how many of the calls of that note were made, and their tokens."""
+        """Note how many calls of note ``number`` were made, and their tokens."""
         self._add("ended_calls", [{"id": number, "calls": calls, "tokens": tokens}])
 
     def spent(self) -> Spent:
         """What was paid for so far."""
-        query = """
+        tokens = """
             SELECT (SELECT COALESCE(SUM(prompt_tokens + completion_tokens), 0) FROM written)
                  + (SELECT COALESCE(SUM(json_extract(value, '$.tokens')), 0)
                     FROM votes, json_each(votes.votes))
                  + (SELECT COALESCE(SUM(tokens), 0) FROM ended_calls)"""
-        made = """
+        calls_of_each = """
             SELECT who, SUM(COALESCE(ended_calls.calls, begun_calls.calls))
             FROM begun_calls LEFT JOIN ended_calls USING (id) GROUP BY who"""
-        calls = {who: int(number) for who, number in self._rows(made)}
+        calls = {who: int(number) for who, number in self._rows(calls_of_each)}
         return Spent(
             requests=self._count("jobs"),
             unjudged=self._count(f"jobs WHERE {_UNWRITTEN}"),
             moderated=self._count("votes"),
-            labelled=calls.get("labelling", 0),
-            asked=calls.get("target", 0),
-            tokens=int(self._rows(query)[0][0]),
+            labelling_calls=calls.get("labelling", 0),
+            target_calls=calls.get("target", 0),
+            tokens=int(self._rows(tokens)[0][0]),
         )
 
-    def to_verify(self, round_number: int, asking: Asking) -> int:
+    def to_verify(self, round_number: int, key: ReplyKey) -> int:
         """How many accepted prompts of a round have no label of the target's reply yet."""
-        return len(
-            {one.id for one in self.prompts("accepted", first_round=round_number, last_round=round_number)}
-            - self.labels(asking).keys()
-        )
+        accepted = self.prompts("accepted", first_round=round_number, last_round=round_number)
+        return len({prompt.id for prompt in accepted} - self.labels(key).keys())
 
     def progress(self) -> dict[str, int]:
-        """How far a run is, in words."""
+        """How far a run is: counts by name."""
         return {
             "prompts answered by the target": self._count("answers"),
             "requests answered by the adversary": self._count("written"),

@@ -1,11 +1,11 @@
-"""What becomes of a candidate before anybody votes on it: is it a prompt, in form, and new?"""
+"""The filters before the vote: is a candidate a prompt in good form, and new?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generators.adversary.adversary import Written
+from generators.adversary.adversary import WriterReply
 from generators.prompt_filters.form import form_problem
 from generators.prompt_filters.moderation_classifier import Vote
 from generators.prompt_filters.novelty import Novelty
@@ -20,7 +20,7 @@ from overbench_tasks.text import excerpt
 
 @dataclass(frozen=True, slots=True)
 class RewriteCandidate:
-    """One new prompt on its way. ``rejection`` is None as long as no filter has turned it away."""
+    """A new prompt between the filters. ``rejection`` is None as long as no filter has turned it away."""
 
     seed: ToxicSeed
     prompt: str
@@ -33,36 +33,39 @@ class RewriteCandidate:
 
 
 class LocalFilters:
-    """Form and novelty; the bundled sets and what has passed are known to the latter, of seeds their copies.
+    """Form and novelty.
 
-    A prompt that shares most of its seed's words and none of its harm is just what is wanted.
+    A candidate must differ from the bundled sets and from those that passed before it. A near duplicate of a
+    seed passes, unless the settings say otherwise: a prompt that shares most words of a seed and none of its
+    harm is what a rewrite is for. A copy of a seed never passes.
     """
 
     def __init__(self, settings: RewriteFilterSettings, seeds: Sequence[ToxicSeed]) -> None:
         self._form = settings.form
         self._novelty = Novelty(settings.novelty)
-        self._seeds = {normalised(one.prompt): one.id for one in seeds}
-        known = [(one["id"], one["prompt"]) for name in BUNDLED_SETS for one in bundled_prompts(name)]
-        near = [] if settings.near_seed else [(one.id, one.prompt) for one in seeds]
-        for key, prompt in known + near:
-            self._novelty.add(key, prompt)
+        self._seed_ids = {normalised(seed.prompt): seed.id for seed in seeds}
+        bundled = [(row["id"], row["prompt"]) for name in BUNDLED_SETS for row in bundled_prompts(name)]
+        with_neighbours = [] if settings.near_seed else [(seed.id, seed.prompt) for seed in seeds]
+        for identity, prompt in bundled + with_neighbours:
+            self._novelty.add(identity, prompt)
 
-    def judged(self, seeds: Sequence[ToxicSeed], written: Sequence[Written]) -> list[RewriteCandidate]:
-        """All candidates of some seeds' answers, in their order, those turned away with the reason."""
-        found = []
-        for seed, answer in zip(seeds, written, strict=True):
-            for text in answer.candidates:
-                problem = self._problem(text)
-                if problem is None:
+    def judged(self, seeds: Sequence[ToxicSeed], replies: Sequence[WriterReply]) -> list[RewriteCandidate]:
+        """All candidates of the replies to these seeds, in order, with the rejections of those turned
+        away."""
+        candidates = []
+        for seed, reply in zip(seeds, replies, strict=True):
+            for text in reply.candidates:
+                rejection = self._rejection(text)
+                if rejection is None:
                     self._novelty.add(prompt_id(text), text)
-                found.append(RewriteCandidate(seed, text, problem))
-            found += [
-                RewriteCandidate(seed, text, Rejection("reply", reason)) for text, reason in answer.rejected
+                candidates.append(RewriteCandidate(seed, text, rejection))
+            candidates += [
+                RewriteCandidate(seed, text, Rejection("reply", reason)) for text, reason in reply.rejected
             ]
-        return found
+        return candidates
 
-    def _problem(self, text: str) -> Rejection | None:
-        problem = form_problem(text, self._form) if self._form.enabled else None
-        if problem is None and (seed := self._seeds.get(normalised(text))) is not None:
-            problem = Rejection("novelty", "normalised", excerpt(seed))
-        return problem or self._novelty.problem(text)
+    def _rejection(self, text: str) -> Rejection | None:
+        rejection = form_problem(text, self._form) if self._form.enabled else None
+        if rejection is None and (seed_id := self._seed_ids.get(normalised(text))) is not None:
+            rejection = Rejection("novelty", "normalised", excerpt(seed_id))
+        return rejection or self._novelty.problem(text)

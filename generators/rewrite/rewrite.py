@@ -1,20 +1,20 @@
-"""Toxic seeds in, harmless prompts that sound like them out: the pipeline of OR-Bench.
+"""Rewrites harmful seeds into harmless prompts that sound like them: the pipeline of OR-Bench.
 
 Cui et al. 2024 (OR-Bench, arXiv 2405.20947, section 3): a language model rewrites each harmful seed into
-several prompts, an ensemble of judges votes which of them are harmless, duplicates go, and the hard subset
-is what several targets reject. Departures: seeds are given, not generated; the filters of a refresh for form
-and novelty stand before the vote.
+several prompts, an ensemble of judges votes on which are harmless, duplicates are dropped, and the prompts
+that several targets reject are the hard subset. Two departures: seeds are read, not generated; and the
+filters of a refresh for form and novelty come before the vote.
 
-Everything is made anew from the seeds, the settings and the answers on file, which are keyed by the request:
-so an interrupted run goes on, nothing is paid for twice, and settings may change between two calls.
+All output is computed from the seeds, the settings and the answers on file, which are keyed by their
+requests. So an interrupted run goes on, nothing is paid for twice, and settings may change between two calls.
 
     RUN/settings.yaml                settings as last used
     RUN/answers.sqlite               every paid answer of writer and judges
-    RUN/replies.jsonl                what the targets said
+    RUN/replies.jsonl                the targets' replies
     RUN/data/rewritten.jsonl         prompts that passed all filters, with their provenance
-    RUN/data/rewritten_hard.jsonl    those that min_rejections targets refuse
-    RUN/data/rejections.jsonl        everything else, with filter and reason
-    RUN/data/summary.json            counts, and who wrote, voted and labelled
+    RUN/data/rewritten_hard.jsonl    prompts that at least min_rejections targets refuse
+    RUN/data/rejections.jsonl        all other candidates, with filter and reason
+    RUN/data/summary.json            counts, and the names of writer, judges and labeller
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ import yaml
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from generators.adversary.adversary import Adversary, Job, Written
+from generators.adversary.adversary import Adversary, Job, WriterReply
 from generators.categories.keywords import categorise
-from generators.prompt_filters.moderation import UNMODERATED, Moderator
+from generators.prompt_filters.moderation import UNMODERATED, Moderator, vote_rejection
 from generators.prompt_filters.moderation_classifier import Vote
-from generators.prompt_filters.rejection import Rejection
 from generators.refresh.publish import in_order_of_ids, write_lines
 from generators.rewrite.local_filters import LocalFilters, RewriteCandidate
 from generators.rewrite.rewrite_settings import RewriteSettings
 from generators.rewrite.toxic_seeds import ToxicSeed, read_toxic_seeds
-from generators.rewrite.verification import refusals, verdicts
+from generators.rewrite.verification import targets_with_label, verdicts
 from generators.targets.reply_file import ReplyFile
-from generators.targets.target import Asked, Target
+from generators.targets.target import AnswersPrompts, Target
 from overbench_tasks import __version__
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
@@ -56,19 +55,21 @@ HARD_NAME: Final = "rewritten_hard.jsonl"
 
 
 class RewriteRun:
-    """A run directory at work; use it in a ``with`` block. Its models are made when they are first needed.
+    """A rewrite in progress; use it in a ``with`` block. Its models are made when they are first needed.
 
     Args:
         settings: of this call.
-        folder: made where it is missing.
-        say: told a line after each stage.
+        folder: the run directory; made if it is missing.
+        log: gets a line after each stage.
 
     Raises:
         OverbenchError: another process works on the folder, or it can't be written.
     """
 
-    def __init__(self, settings: RewriteSettings, folder: Path, say: Callable[[str], object] = print) -> None:
-        self.settings, self.folder, self.say = settings, folder, say
+    def __init__(self, settings: RewriteSettings, folder: Path, log: Callable[[str], object] = print) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.log = log
         self._last_failure = ""
         self._lock = FileLock(folder / ".lock")
         try:
@@ -100,11 +101,11 @@ class RewriteRun:
         return for_batches(self.settings.labeller.by, self.settings.labeller.by_args)
 
     @cached_property
-    def targets(self) -> Sequence[Asked]:
-        return [Target(one) for one in self.settings.targets]
+    def targets(self) -> Sequence[AnswersPrompts]:
+        return [Target(settings) for settings in self.settings.targets]
 
     def check(self) -> None:
-        """Find out for no money what would fail: labeller, writer, judges."""
+        """Find out, without cost, whether labeller, writer and judges can work."""
         _ = self.labeller
         self.writer.check()
         self.moderator.check()
@@ -113,14 +114,14 @@ class RewriteRun:
         """Rewrite, filter, vote, verify, and write the files of ``data``.
 
         Returns:
-            what ``summary.json`` holds.
+            the content of ``summary.json``.
 
         Raises:
-            OverbenchError: of any stage; what was paid for until then is kept.
+            OverbenchError: a stage failed; everything that was paid for is kept.
             BatchPending: with ``batch:``, as long as replies are missing.
         """
         seeds, dropped = read_toxic_seeds(self.settings.seeds)
-        self._write_settings()  # now that they were found usable
+        self._write_settings()  # the seeds could be read: the settings are usable
         counts = Counter(seeds=len(seeds), requests_without_answer=0)
         candidates = list(self._candidates(seeds, counts))
         if seeds and counts["requests_without_answer"] == len(seeds):
@@ -129,8 +130,9 @@ class RewriteRun:
                 f"{number_of(len(seeds), 'request')}, the last failed with: {self._last_failure}. Nothing "
                 "was written. Mend that, then start the same command again: it asks them again."
             )
-        passed = [one for one in candidates if one.rejection is None]
-        rejected = Counter(f"{one.filter}: {one.reason}" for c in candidates if (one := c.rejection))
+        passed = [candidate for candidate in candidates if candidate.rejection is None]
+        rejections = [candidate.rejection for candidate in candidates if candidate.rejection is not None]
+        rejected = Counter(f"{rejection.filter}: {rejection.reason}" for rejection in rejections)
         summary: dict[str, Any] = {
             **counts,
             "rows_dropped": dropped,
@@ -142,12 +144,14 @@ class RewriteRun:
             "moderation": self.moderator.version,
             "data_version": f"overbench {__version__}",
         }
-        self.say(
+        self.log(
             f"{number_of(len(seeds), 'seed')}, {number_of(len(candidates), 'candidate')}, {len(passed):,} "
             "passed all filters"
         )
         records = in_order_of_ids(map(self._record, passed))
-        turned_away = (_rejected(one) for one in candidates if one.rejection is not None)
+        turned_away = (
+            _rejection_row(candidate) for candidate in candidates if candidate.rejection is not None
+        )
         write_lines(self.folder / "data" / "rejections.jsonl", turned_away)
         write_lines(self.folder / "data" / REWRITTEN_NAME, records)
         if self.settings.targets:
@@ -174,95 +178,112 @@ class RewriteRun:
         with tqdm(desc="rewrite", total=len(seeds), unit="seed", disable=None) as bar:
             for start in range(0, len(seeds), size):
                 batch = seeds[start : start + size]
-                written = self._write(batch)
-                failures = [one.failure for one in written if one.failure]
+                replies = self._write(batch)
+                failures = [reply.failure for reply in replies if reply.failure]
                 counts["requests_without_answer"] += len(failures)
                 self._last_failure = failures[-1] if failures else self._last_failure
-                yield from self._moderated(filters.judged(batch, written))
+                yield from self._moderated(filters.judged(batch, replies))
                 bar.update(len(batch))
 
-    def _write(self, seeds: Sequence[ToxicSeed]) -> list[Written]:
-        jobs = [Job(f"rewrite-{prompt_id(one.prompt)}", one.id, one.prompt, "", 0) for one in seeds]
-        written = self.writer.write(jobs)
+    def _write(self, seeds: Sequence[ToxicSeed]) -> list[WriterReply]:
+        jobs = [
+            Job(
+                id=f"rewrite-{prompt_id(seed.prompt)}",
+                seed_id=seed.id,
+                seed=seed.prompt,
+                feature="",
+                round=0,
+            )
+            for seed in seeds
+        ]
+        replies = self.writer.write(jobs)
         if self.writer.stopped_because:
             raise OverbenchError(
                 f"The writer stopped answering: {self.writer.stopped_because}. What it wrote is kept: start "
                 "the same command again to go on."
             )
-        return written
+        return replies
 
     def _moderated(self, candidates: Sequence[RewriteCandidate]) -> Iterator[RewriteCandidate]:
-        left = [one.prompt for one in candidates if one.rejection is None]
-        votes = iter(self.moderator.votes(left))
-        for one in candidates:
-            if one.rejection is not None:
-                yield one
-                continue
-            cast = next(votes)
-            said = Counter(vote.verdict for vote in cast)
-            reason = "harmful" if said["harmful"] else "unscored"
-            problem = Rejection("moderation", reason, json.dumps(said, sort_keys=True))
-            yield replace(one, votes=cast, rejection=None if self.moderator.passes(cast) else problem)
+        prompts = [candidate.prompt for candidate in candidates if candidate.rejection is None]
+        votes = iter(self.moderator.votes(prompts))
+        for candidate in candidates:
+            if candidate.rejection is None:
+                cast = next(votes)
+                rejection = None if self.moderator.passes(cast) else vote_rejection(cast)
+                yield replace(candidate, votes=cast, rejection=rejection)
+            else:
+                yield candidate
 
-    def _record(self, one: RewriteCandidate) -> dict[str, Any]:
+    def _record(self, candidate: RewriteCandidate) -> dict[str, Any]:
         """The fields of the project's prompt record."""
-        filed = categorise(one.prompt)
+        category = categorise(candidate.prompt)
         return {
-            "id": one.prompt_id,
-            "prompt": one.prompt,
+            "id": candidate.prompt_id,
+            "prompt": candidate.prompt,
             "prompt_label": "safe",
-            "category": filed.category,
-            "category_evidence": filed.evidence,
-            "or_bench_category": filed.or_bench_category,
+            "category": category.category,
+            "category_evidence": category.evidence,
+            "or_bench_category": category.or_bench_category,
             "features": [],
-            "seed_id": one.seed.id,
-            "seed_category": one.seed.category,
+            "seed_id": candidate.seed.id,
+            "seed_category": candidate.seed.category,
             "generator": self.writer.version,
-            "moderation": UNMODERATED if self.moderator.unmoderated else _cast(one.votes),
+            "moderation": UNMODERATED if self.moderator.unmoderated else _vote_rows(candidate.votes),
             "data_version": f"overbench {__version__}",
         }
 
     def _verify(self, records: list[dict[str, Any]]) -> dict[str, Any]:
-        """Ask the targets, note who refuses in the records, and write the hard subset."""
-        kept = ReplyFile(self.folder / "replies.jsonl")
-        prompts = {one["id"]: one["prompt"] for one in records}
-        said = {
-            target.name: verdicts(target, prompts, self.labeller, kept, self.settings.chunk_size)
+        """Ask the targets, add to each record who refuses it, and write the hard subset."""
+        reply_file = ReplyFile(self.folder / "replies.jsonl")
+        prompts = {record["id"]: record["prompt"] for record in records}
+        by_target = {
+            target.name: verdicts(target, prompts, self.labeller, reply_file, self.settings.chunk_size)
             for target in self.targets
         }
-        for one in records:
-            one["refused_by"], one["unscored_by"] = refusals(one["id"], said)
-        hard = [one for one in records if len(one["refused_by"]) >= self.settings.min_rejections]
+        for record in records:
+            record["refused_by"] = targets_with_label("refused", record["id"], by_target)
+            record["unscored_by"] = targets_with_label("unscored", record["id"], by_target)
+        least, targets = self.settings.min_rejections, number_of(len(by_target), "target")
+        hard = [record for record in records if len(record["refused_by"]) >= least]
         write_lines(self.folder / "data" / REWRITTEN_NAME, records)
         write_lines(self.folder / "data" / HARD_NAME, hard)
-        by_target = {name: dict(Counter(one.label for one in found.values())) for name, found in said.items()}
-        least, targets = self.settings.min_rejections, number_of(len(said), "target")
-        self.say(f"{len(hard):,} refused by at least {least} of {targets}")
-        return {"targets": by_target, "labelled_by": self.labeller.name, "hard": len(hard)}
+        self.log(f"{len(hard):,} refused by at least {least} of {targets}")
+        labels = {
+            name: dict(Counter(verdict.label for verdict in by_prompt.values()))
+            for name, by_prompt in by_target.items()
+        }
+        return {"targets": labels, "labelled_by": self.labeller.name, "hard": len(hard)}
 
 
-def _rejected(one: RewriteCandidate) -> dict[str, Any]:
-    assert one.rejection is not None
-    named = {"prompt_id": one.prompt_id, "prompt": one.prompt, "seed_id": one.seed.id}
-    return {**named, **one.rejection.row(), "votes": _cast(one.votes)}
+def _rejection_row(candidate: RewriteCandidate) -> dict[str, Any]:
+    assert candidate.rejection is not None
+    return {
+        "prompt_id": candidate.prompt_id,
+        "prompt": candidate.prompt,
+        "seed_id": candidate.seed.id,
+        **candidate.rejection.row(),
+        "votes": _vote_rows(candidate.votes),
+    }
 
 
-def _cast(votes: Sequence[Vote]) -> list[dict[str, str]]:
-    """Votes without what they cost."""
+def _vote_rows(votes: Sequence[Vote]) -> list[dict[str, str]]:
+    """The votes as files hold them, without their tokens."""
     return [{"by": vote.by, "verdict": vote.verdict, "said": vote.said} for vote in votes]
 
 
 def _vote_counts(candidates: Sequence[RewriteCandidate]) -> dict[str, dict[str, int]]:
-    """By judge how many of its votes say what."""
+    """How many votes of each judge have which verdict."""
     counts: dict[str, Counter[str]] = {}
-    for one in candidates:
-        for vote in one.votes:
+    for candidate in candidates:
+        for vote in candidate.votes:
             counts.setdefault(vote.by, Counter())[vote.verdict] += 1
-    return {name: dict(sorted(said.items())) for name, said in counts.items()}
+    return {judge: dict(sorted(verdicts.items())) for judge, verdicts in counts.items()}
 
 
 def plan_lines(settings: RewriteSettings) -> list[str]:
-    """``--dry_run``: what will be asked of whom, at most. Reads the seeds; calls nothing that costs.
+    """``--dry_run``: the most requests to writer, judges and targets. Reads the seeds; calls nothing that
+    costs.
 
     Raises:
         OverbenchError: seeds that can't be read.
@@ -285,10 +306,10 @@ def plan_lines(settings: RewriteSettings) -> list[str]:
 
 
 def _labels(settings: RewriteSettings, prompts: int) -> str:
-    """Who labels the replies to at most so many prompts, and by how many paid calls."""
+    """Who labels the replies to this many prompts, and with how many paid calls."""
     share = settings.labeller.kind.calls_per_reply
     if not settings.targets:
         return ""
     replies = prompts * len(settings.targets)
-    said = f"; at most {number_of(replies, 'reply')}, labelled by {settings.labeller.by}"
-    return f"{said}, of which about {share:.0%} cost a call of the judge" if share else said
+    labelled = f"; at most {number_of(replies, 'reply')}, labelled by {settings.labeller.by}"
+    return f"{labelled}, of which about {share:.0%} cost a call of the judge" if share else labelled

@@ -6,46 +6,42 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from generators.adversary.adversary import WriterSettings
 from generators.prompt_filters.form import FormSettings
 from generators.prompt_filters.moderation import ENSEMBLE, ModerationSettings
 from generators.prompt_filters.novelty import NoveltySettings
-from generators.refresh.refresh_settings import LabellerSettings
 from generators.rewrite.toxic_seeds import ToxicSeedSettings
-from generators.settings import assigned, checked, merge, read_settings, with_filters
+from generators.settings import SettingsSection, assigned, checked, merge, read_settings, with_filters
+from generators.targets.labeller_settings import LabellerSettings
 from generators.targets.target import TargetSettings
 from overbench_tasks.errors import OverbenchError
 
 
-class RewriteFilterSettings(BaseModel, frozen=True, extra="forbid"):
+class RewriteFilterSettings(SettingsSection):
     """The filters that need no model."""
 
     form: FormSettings = FormSettings()
     novelty: NoveltySettings = NoveltySettings()
-    near_seed: bool = Field(
-        True, description="false: a near duplicate of a seed is turned away as well; copies always are"
-    )
+    near_seed: bool = Field(True, description="whether near duplicates of a seed pass; copies never do")
 
 
-class RewriteSettings(BaseModel):
+class RewriteSettings(SettingsSection):
     """Everything that shapes a rewrite (Cui et al. 2024, section 3; each departure from it is a setting)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seeds: ToxicSeedSettings
     writer: WriterSettings = WriterSettings()
     filters: RewriteFilterSettings = RewriteFilterSettings()
     moderation: ModerationSettings = ModerationSettings(judges=ENSEMBLE)
     targets: tuple[TargetSettings, ...] = Field(
-        (), description="models that are asked what passed the filters"
+        (), description="models that are asked the prompts that passed the filters"
     )
     labeller: LabellerSettings = LabellerSettings()
     min_rejections: int = Field(
-        1, ge=1, description="of the targets, so many refuse what goes into the hard subset"
+        1, ge=1, description="targets that refuse a prompt of the hard subset, at least"
     )
-    batch: int = Field(64, ge=1, description="seeds that are rewritten, filtered and voted on at a time")
+    batch: int = Field(64, ge=1, description="seeds that are rewritten, filtered and voted on together")
     chunk_size: int = Field(256, ge=1, description="prompts per call of a target's backend")
 
     @model_validator(mode="after")
@@ -64,7 +60,8 @@ class RewriteSettings(BaseModel):
 def load_rewrite(
     file: Path | None, overrides: Mapping[str, Any], assignments: Sequence[str] = ()
 ) -> RewriteSettings:
-    """The settings from a YAML file, flags and ``section.name=value`` words, the last first.
+    """The settings from a YAML file, flags and ``section.name=value`` words. Later sources override earlier
+    ones.
 
     Raises:
         OverbenchError: names the setting, what was expected and what came.
@@ -74,8 +71,8 @@ def load_rewrite(
 
 
 def target_from_words(text: str) -> dict[str, str]:
-    """A target as the command line has it: lm-eval's model arguments, with a model type other than ``hf``
-    and a colon before them (``local-chat-completions:model=NAME,base_url=URL``).
+    """The settings of a target that ``--targets`` names: lm-eval's model arguments, with the model type and a
+    colon before them if it is not ``hf`` (``local-chat-completions:model=NAME,base_url=URL``).
 
     Raises:
         OverbenchError: there are no arguments.

@@ -1,7 +1,6 @@
-"""Seeds of a rewrite: prompts that nobody should answer, with where they come from.
+"""Seeds of a rewrite: harmful prompts, with their ids and categories.
 
-Unlike the seeds of a refresh, which may be of any kind, they keep their ids and categories, and rows that
-are marked as safe are left out.
+The seeds of a refresh may be of any kind and have neither. Here, rows that are marked as safe are left out.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from generators.adversary.adversary import derived_seed
+from generators.adversary.adversary import derived_random_seed
 from generators.seeds.seed_sources import COLUMNS, KINDS, UnusableRowError, prompt_of
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 from overbench_tasks.prompts.prompt_labels import told_label
@@ -23,26 +23,24 @@ from overbench_tasks.tables import matching_files, read_records
 from overbench_tasks.text import excerpt
 
 PROMPT_COLUMNS: Final = (*COLUMNS, "goal", "Request")
-"""Where a prompt is looked for: also AdvBench's and PHTest's names."""
+"""The columns that may hold the prompt, with the names that AdvBench and PHTest use."""
 CATEGORY_COLUMNS: Final = ("category", "type")
 
 
-class ToxicSeedSettings(BaseModel):
+class ToxicSeedSettings(SettingsSection):
     """Which prompts are rewritten. The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sources: tuple[str, ...] = Field(
         min_length=1, description="files of harmful prompts (.jsonl, .csv, .parquet, .txt, also .gz), globs"
     )
     column: str | None = Field(
-        None, description="of the prompts; null: the first that is there of prompt, question, goal, ..."
+        None, description="column of the prompts; null: the first of prompt, question, goal, ... in the file"
     )
-    limit: int | None = Field(None, ge=1, description="most seeds, drawn from all; null: all of them")
+    limit: int | None = Field(None, ge=1, description="most seeds, drawn at random; null: all of them")
     max_chars: int = Field(
-        2000, ge=1, le=MAX_PROMPT_CHARS, description="characters; longer prompts are dropped"
+        2000, ge=1, le=MAX_PROMPT_CHARS, description="characters of a prompt; longer prompts are dropped"
     )
-    seed: int = Field(0, description="of the draw")
+    seed: int = Field(0, description="random seed of the draw")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,8 @@ class ToxicSeed:
     """One harmful prompt.
 
     Attributes:
-        id: its file's, or made from the text where that has none.
-        category: what its file calls its kind, in any words; "" where it doesn't say.
+        id: the file's, or made from the text if the file has none.
+        category: the file's word for its kind; "" if it has none.
     """
 
     id: str
@@ -60,22 +58,25 @@ class ToxicSeed:
 
 
 def read_toxic_seeds(settings: ToxicSeedSettings) -> tuple[list[ToxicSeed], dict[str, int]]:
-    """(the seeds in the order of their files, rows dropped by reason).
+    """Read the harmful prompts of all files.
 
-    Rows that :func:`~overbench_tasks.prompts.prompt_labels.told_label` calls safe are dropped; those of which
-    nothing is said are seeds. Of equal prompts the first stays. With a limit, those stay whose hash of seed
-    and text is lowest: a lower limit draws a subset.
+    Rows that :func:`~overbench_tasks.prompts.prompt_labels.told_label` calls safe are dropped; rows without a
+    label are seeds. Of equal prompts the first stays. With a limit, the prompts stay whose hash of random
+    seed and text is lowest: a lower limit draws a subset.
+
+    Returns:
+        the seeds in the order of their files, and the number of rows dropped by reason.
 
     Raises:
-        OverbenchError: a file can't be read, has no column of prompts, or labels that can't be; no seed is
+        OverbenchError: a file can't be read, has no column of prompts, or has an unknown label; no seed is
             left.
     """
     dropped: Counter[str] = Counter()
     by_text: dict[str, ToxicSeed] = {}
     files = matching_files(settings.sources)
     for file in files:
-        for one in _seeds_of(file, settings, dropped):
-            if by_text.setdefault(normalised(one.prompt), one) is not one:
+        for seed in _seeds_of(file, settings, dropped):
+            if by_text.setdefault(normalised(seed.prompt), seed) is not seed:
                 dropped["duplicate"] += 1
     if not by_text:
         counts = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
@@ -83,10 +84,10 @@ def read_toxic_seeds(settings: ToxicSeedSettings) -> tuple[list[ToxicSeed], dict
             f"No seeds in {', '.join(settings.sources)}. Expected prompts that are not marked as safe. Rows "
             f"dropped: {counts or 'none, there are no rows'}."
         )
-    lots = {text: (derived_seed(settings.seed, "seeds", text), text) for text in by_text}
-    drawn = set(sorted(by_text, key=lots.__getitem__)[: settings.limit])
+    order = sorted(by_text, key=lambda text: (derived_random_seed(settings.seed, "seeds", text), text))
+    drawn = set(order[: settings.limit])
     dropped["over_limit"] += len(by_text) - len(drawn)
-    return [one for text, one in by_text.items() if text in drawn], dict(+dropped)
+    return [seed for text, seed in by_text.items() if text in drawn], dict(+dropped)
 
 
 def _seeds_of(file: Path, settings: ToxicSeedSettings, dropped: Counter[str]) -> Iterator[ToxicSeed]:
@@ -114,5 +115,7 @@ def _seeds_of(file: Path, settings: ToxicSeedSettings, dropped: Counter[str]) ->
         identity = row.get("id")
         category = next((str(row[key]) for key in CATEGORY_COLUMNS if row.get(key)), "")
         yield ToxicSeed(
-            prompt_id(prompt) if identity in (None, "") else excerpt(str(identity)), prompt, excerpt(category)
+            id=prompt_id(prompt) if identity in (None, "") else excerpt(str(identity)),
+            prompt=prompt,
+            category=excerpt(category),
         )

@@ -1,16 +1,17 @@
-"""What targets say to the prompts that passed the filters: asked through lm-eval's backends, each once.
+"""Asks targets the prompts that passed the filters, each once, and labels their replies.
 
-A reply is on file as soon as its chunk has come; a run that was killed asks for the rest only.
+Replies are on file after each chunk. A run that was killed asks only what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tqdm import tqdm
 
 from generators.targets.reply_file import ReplyFile
-from generators.targets.target import Asked
+from generators.targets.target import AnswersPrompts
+from generators.targets.verdicts import REQUEST_FAILED
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.records import Verdict
@@ -18,34 +19,42 @@ from overbench_tasks.text import number_of
 
 
 def verdicts(
-    target: Asked, prompts: Mapping[str, str], labeller: Labeller, kept: ReplyFile, chunk_size: int
+    target: AnswersPrompts,
+    prompts: Mapping[str, str],
+    labeller: Labeller,
+    reply_file: ReplyFile,
+    chunk_size: int,
 ) -> dict[str, Verdict]:
-    """The verdict on the target's reply to each prompt, by prompt id. Asks what is not on file.
+    """The verdict on the target's reply to each prompt, by prompt id. Prompts without a reply on file are
+    asked.
 
     Raises:
-        OverbenchError: the target can't be asked, or every request to it failed, or the labeller gave no
-            verdict on some replies; what came is kept.
+        OverbenchError: the target can't be asked, every request to it failed, or the labeller gave no verdict
+            on some replies. The replies that came are kept.
     """
-    # Longest first, as lm-eval itself does: a lack of memory shows at once.
-    missing = sorted(prompts.keys() - kept.replies(target).keys(), key=lambda key: (-len(prompts[key]), key))
-    done = len(prompts) - len(missing)
-    with tqdm(desc=f"verify, {target.name}", total=len(prompts), initial=done, disable=None) as bar:
+    # The longest first, as lm-eval itself does: a lack of memory shows at once.
+    missing = sorted(
+        prompts.keys() - reply_file.replies(target).keys(),
+        key=lambda prompt_id: (-len(prompts[prompt_id]), prompt_id),
+    )
+    on_file = len(prompts) - len(missing)
+    with tqdm(desc=f"verify, {target.name}", total=len(prompts), initial=on_file, disable=None) as bar:
         for start in range(0, len(missing), chunk_size):
             chunk = missing[start : start + chunk_size]
-            replies = target.replies([prompts[key] for key in chunk])
-            kept.add(target, dict(zip(chunk, replies, strict=True)))
+            replies = target.replies([prompts[prompt_id] for prompt_id in chunk])
+            reply_file.add(target, dict(zip(chunk, replies, strict=True)))
             bar.update(len(chunk))
-    found = kept.verdicts(target, prompts, labeller)
-    if found and all(verdict.reason == "request_failed" for verdict in found.values()):
+    by_prompt = reply_file.verdicts(target, prompts, labeller)
+    if by_prompt and all(verdict.reason == REQUEST_FAILED for verdict in by_prompt.values()):
         raise OverbenchError(
-            f"{target.name} answered none of {number_of(len(found), 'request')}; the warning above says why. "
-            "Mend that, then start the same command again: it asks them again."
+            f"{target.name} answered none of {number_of(len(by_prompt), 'request')}; the warning above says "
+            "why. Mend that, then start the same command again: it asks them again."
         )
-    return found
+    return by_prompt
 
 
-def refusals(prompt: str, by_target: Mapping[str, Mapping[str, Verdict]]) -> tuple[list[str], list[str]]:
-    """(the targets that refuse the prompt of that id, those whose reply has no label), in their order."""
-    labels: Sequence[tuple[str, str]] = [(name, said[prompt].label) for name, said in by_target.items()]
-    refused, unscored = ([n for n, one in labels if one == label] for label in ("refused", "unscored"))
-    return refused, unscored
+def targets_with_label(
+    label: str, prompt_id: str, by_target: Mapping[str, Mapping[str, Verdict]]
+) -> list[str]:
+    """The names of the targets whose reply to a prompt has this label, in their order."""
+    return [name for name, by_prompt in by_target.items() if by_prompt[prompt_id].label == label]

@@ -1,7 +1,7 @@
-"""Reads prompts from files and from the hub row by row, whatever a row holds.
+"""Reads prompts from files and from the hub row by row.
 
-A row that cannot be used is dropped for a reason that is counted, and the next one is read: a source
-of many thousand rows should not fail for one. Only a source that cannot be read at all is an error.
+A row that cannot be used is dropped, its reason is counted, and reading goes on: a source of many thousand
+rows should not fail because of a single row. Only a source that cannot be read at all is an error.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ COLUMNS: Final = (
     "conversations",
     "conversation",
 )
-"""Where a prompt is looked for, in this order, unless a column is named."""
+"""The columns that may hold the prompt, in order of preference, unless a column is named."""
 
 KINDS: Final = (*SUFFIXES, ".txt")
+"""The endings of files that are read, also with ``.gz``."""
 
 Drop = Callable[[str], object]
-"""Told the reason, one of :data:`generators.seeds.seeds.DROP_REASONS`, why a row gives no prompt."""
+"""Called with the reason why a row gives no prompt, one of :data:`generators.seeds.seeds.DROP_REASONS`."""
 
 
 class UnusableRowError(ValueError):
-    """One row gives no prompt; the text is its reason."""
+    """A row gives no prompt; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class HubSet:
 
     Attributes:
         hub_id: owner and name.
-        split: the one that is read.
-        column: where its prompts are.
-        data_dir, config: whichever tells its subsets from each other.
-        default_limit: prompts taken from it where no limit is set.
+        split: of the set, to be read.
+        column: of the prompts.
+        data_dir, config: the subset, which some sets name in one way and some in the other.
+        default_limit: most prompts taken from it if the settings have no limit.
     """
 
     hub_id: str
@@ -62,20 +63,20 @@ HUB_SETS: Final[dict[str, HubSet]] = {
     "hh-rlhf": HubSet("Anthropic/hh-rlhf", "train", "chosen", data_dir="harmless-base"),
     "toxigen": HubSet("toxigen/toxigen-data", "train", "generation", config="train"),
 }
-"""The two sources of Pu et al. 2025, section 3.1. The paper does not say how the two were mixed, nor which
-subset of ToxiGen it took; here it is halves, and ToxiGen's statements, one by one."""
+"""The two sources of Pu et al. 2025, section 3.1. The paper says neither how it mixed them nor which subset
+of ToxiGen it used. Here each gives half, and ToxiGen gives its single statements."""
 
 
 def rows(source: str, column: str | None, revision: str | None, drop: Drop) -> Iterator[object]:
-    """What each row of a source holds in its prompt column, of any type.
+    """The value of each row of a source in its prompt column, of any type.
 
     Args:
         source: one of :data:`HUB_SETS`, or the path of a file that ends in one of :data:`KINDS`, with
             or without ``.gz``.
-        column: of a file; None: the first of :data:`COLUMNS` that it has. Text files have none: each
+        column: of a file; None: the first of :data:`COLUMNS` that it has. Text files have no columns: each
             line is a prompt.
         revision: of a hub set: a branch, tag or commit; None: the newest.
-        drop: told of rows that can't be read or lack the column.
+        drop: called for each row that can't be read or lacks the column.
 
     Raises:
         OverbenchError: the source cannot be read, or has no such column.
@@ -91,20 +92,20 @@ def rows(source: str, column: str | None, revision: str | None, drop: Drop) -> I
             f"{', '.join(KINDS)} (or these and .gz), or one of {', '.join(HUB_SETS)}."
         )
     named = [column] if column else COLUMNS
-    found = column
-    names: dict[str, None] = {}  # of the rows before one that can be used
+    prompt_column = column
+    names: dict[str, None] = {}  # the columns of the rows before the first that can be used
     used = False
     for _, record in read_records(
         path, kinds=KINDS, columns=named, on_bad_row=lambda error: drop("unreadable")
     ):
         if isinstance(record, dict):
-            # Without a name, the column is found in the first record that has one.
-            found = found or next((name for name in named if name in record), None)
-            if found not in record:
+            # Unless it is named, the first record that has a prompt column decides which it is.
+            prompt_column = prompt_column or next((name for name in named if name in record), None)
+            if prompt_column not in record:
                 names |= {} if used else dict.fromkeys(list(record)[:20])
                 drop("no_column")
                 continue
-            record = record[found]
+            record = record[prompt_column]
         elif not isinstance(record, str):  # a line of text, or a JSON string
             drop("unreadable")
             continue
@@ -122,11 +123,11 @@ _UNUSABLE: Final = {"Cs": "not_unicode", "Cc": "control_characters"}
 
 
 def prompt_of(value: object, max_chars: int) -> str:
-    """The prompt that a row's value holds, verbatim but for white space around it.
+    """The prompt in a row's value, verbatim but for white space around it.
 
-    Text in HH-RLHF's form ("\\n\\nHuman: ...\\n\\nAssistant: ...") gives its first human turn, a list of
-    chat messages (``role`` and ``content``, or ``from`` and ``value``) the first one by the user.
-    Markup, template syntax and marks of writing direction are text like any other.
+    Text in HH-RLHF's form ("\\n\\nHuman: ...\\n\\nAssistant: ...") gives its first human turn. A list of chat
+    messages (``role`` and ``content``, or ``from`` and ``value``) gives the first message of the user.
+    Markup, template syntax and marks of writing direction are kept as text.
 
     Raises:
         UnusableRowError: with one of :data:`generators.seeds.seeds.DROP_REASONS`.

@@ -1,7 +1,7 @@
-"""Seed prompts: read from files or the hub, and split so that no split knows another's.
+"""Seed prompts: read from files or the hub, and split so that no prompt is in two splits.
 
-Pu et al. 2025, section 3.1: 30,000 prompts from HH-RLHF and ToxiGen train the detector, 90/5/5, and are
-kept apart from the prompts that new ones are made from.
+Pu et al. 2025, section 3.1: 30,000 prompts from HH-RLHF and ToxiGen train the detector, split 90/5/5. New
+prompts are made from other seeds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of, rows
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
 from overbench_tasks.text import number_of
@@ -23,7 +24,7 @@ from overbench_tasks.text import number_of
 SeedSplit = Literal["train", "validation", "test", "generation"]
 
 SPLITS: Final[tuple[SeedSplit, ...]] = get_args(SeedSplit)
-"""Three of the detector, and the seeds of new prompts."""
+"""Three splits of the detector, and the seeds of new prompts."""
 
 DROP_REASONS: Final = (
     "empty",
@@ -37,15 +38,13 @@ DROP_REASONS: Final = (
     "duplicate",
     "over_limit",
 )
-"""Why a row gives no seed. ``unreadable``: no JSON object or string, or a CSV row with too few or too many
-fields; ``not_unicode``: bytes that are no UTF-8, or lone surrogates; ``duplicate``: of an earlier
-row, by normalised text."""
+"""Why a row gives no seed. ``unreadable``: neither a JSON object nor a string, or a CSV row with too few or
+too many fields; ``not_unicode``: bytes that are not UTF-8, or lone surrogates; ``duplicate``: the normalised
+text of an earlier row."""
 
 
-class SeedSettings(BaseModel):
-    """Which seeds are read and how they are split. The field descriptions are the documentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class SeedSettings(SettingsSection):
+    """Which seeds are read and how they are split."""
 
     sources: tuple[str, ...] = Field(
         ("hh-rlhf", "toxigen"),
@@ -55,28 +54,32 @@ class SeedSettings(BaseModel):
     )
     column: str | None = Field(
         None,
-        description="of the prompts in a file; null: the first that is there of prompt, question, text, ...",
+        description="column of the prompts; null: the first of prompt, question, text, ... in the file",
     )
     revisions: dict[str, str] = Field(
-        default_factory=dict, description="branch, tag or commit by built-in set; the newest for the others"
+        default_factory=dict, description="branch, tag or commit by built-in set; default: the newest"
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="most prompts in all, evenly from the sources (what one lacks, the others give); null: "
-        "whole files, and 20,000 of each built-in set, which leaves the paper's 30,000 for the detector",
+        description="most prompts in all, as evenly from the sources as they allow; null: whole files, and "
+        "20,000 of each built-in set, which leaves the paper's 30,000 for the detector",
     )
     max_chars: int = Field(
-        MAX_PROMPT_CHARS, ge=1, le=MAX_PROMPT_CHARS, description="characters; longer prompts are dropped"
+        MAX_PROMPT_CHARS,
+        ge=1,
+        le=MAX_PROMPT_CHARS,
+        description="characters of a prompt; longer prompts are dropped",
     )
     generation: float = Field(
         0.25,
         ge=0,
-        description="prompts kept apart as seeds of new ones: below 1 a share of all, from 1 on a number",
+        description="seeds of new prompts, which the detector does not learn from: below 1 a share of all, "
+        "else a number",
     )
     validation: float = Field(0.05, ge=0, lt=1, description="share of the detector's prompts")
     test: float = Field(0.05, ge=0, lt=1, description="share of the detector's prompts")
-    seed: int = Field(0, description="of the choice and of the splits")
+    seed: int = Field(0, description="random seed of the choice and of the splits")
 
     @field_validator("sources", mode="before")
     @classmethod
@@ -105,13 +108,13 @@ class SeedSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What was read.
+    """The prompts that were read.
 
     Attributes:
         prompts: distinct by normalised text; in the order of the sources and their rows.
-        dropped: rows by reason, every one of :data:`DROP_REASONS`, zeros too. With ``prompts`` they add up
-            to the rows read.
-        by_source: prompts kept, by source.
+        dropped: the number of dropped rows for each of :data:`DROP_REASONS`. Together with ``prompts`` they
+            are all rows that were read.
+        by_source: the number of prompts of each source.
     """
 
     prompts: tuple[str, ...]
@@ -121,7 +124,7 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One seed prompt, its :func:`~overbench_tasks.prompts.prompt_id` and the split it belongs to."""
+    """A seed prompt, its :func:`~overbench_tasks.prompts.prompt_id` and its split."""
 
     id: str
     prompt: str
@@ -131,19 +134,19 @@ class Seed:
 def read_seeds(settings: SeedSettings) -> Seeds:
     """Read all sources.
 
-    Where there are more prompts than the limit, those with the lowest hash of seed and normalised text
-    are kept: a lower limit gives a subset, and further rows push out few.
+    If there are more prompts than the limit, those with the lowest hash of random seed and normalised text
+    are kept: a lower limit gives a subset, and further rows change few of them.
 
     Raises:
         OverbenchError: a source cannot be read, or no prompt is left.
     """
     dropped: Counter[str] = Counter(dict.fromkeys(DROP_REASONS, 0))
-    known: set[str] = set()
-    found = [_distinct(source, settings, known, dropped) for source in settings.sources]
-    quotas = _quotas([len(prompts) for prompts in found], settings)
+    seen: set[str] = set()
+    by_text = [_distinct(source, settings, seen, dropped) for source in settings.sources]
+    quotas = _quotas([len(prompts) for prompts in by_text], settings)
     kept: list[str] = []
     by_source: Counter[str] = Counter()
-    for source, prompts, quota in zip(settings.sources, found, quotas, strict=True):
+    for source, prompts, quota in zip(settings.sources, by_text, quotas, strict=True):
         chosen = set(_ranked(prompts, "limit", settings.seed)[:quota])
         kept += [prompt for text, prompt in prompts.items() if text in chosen]
         by_source[source] += len(chosen)
@@ -157,8 +160,9 @@ def read_seeds(settings: SeedSettings) -> Seeds:
     return Seeds(tuple(kept), dict(dropped), dict(by_source))
 
 
-def _distinct(source: str, settings: SeedSettings, known: set[str], dropped: Counter[str]) -> dict[str, str]:
-    """The prompts of one source by normalised text, if not ``known`` yet, which grows, like ``dropped``."""
+def _distinct(source: str, settings: SeedSettings, seen: set[str], dropped: Counter[str]) -> dict[str, str]:
+    """The prompts of a source by normalised text, but for texts in ``seen``. Adds to ``seen`` and
+    ``dropped``."""
 
     def drop(reason: str) -> None:
         dropped[reason] += 1
@@ -171,42 +175,43 @@ def _distinct(source: str, settings: SeedSettings, known: set[str], dropped: Cou
             drop(str(reason))
             continue
         text = normalised(prompt)
-        if text in known:
+        if text in seen:
             drop("duplicate")
         else:
-            known.add(text)
+            seen.add(text)
             prompts[text] = prompt
     return prompts
 
 
-def _quotas(there: Sequence[int], settings: SeedSettings) -> list[int]:
-    """How many prompts each source gives."""
+def _quotas(counts: Sequence[int], settings: SeedSettings) -> list[int]:
+    """How many prompts of each source are kept, of the numbers that they have."""
     if settings.limit is None:
         return [
             min(count, HUB_SETS[source].default_limit) if source in HUB_SETS else count
-            for source, count in zip(settings.sources, there, strict=True)
+            for source, count in zip(settings.sources, counts, strict=True)
         ]
-    quotas = [0] * len(there)
+    quotas = [0] * len(counts)
     left = settings.limit
-    # The smallest first: what it lacks is shared by those that follow.
-    for rank, at in enumerate(sorted(range(len(there)), key=lambda at: there[at])):
-        quotas[at] = min(there[at], -(-left // (len(there) - rank)))
-        left -= quotas[at]
+    # The smallest first: the larger sources share what it lacks.
+    for rank, source in enumerate(sorted(range(len(counts)), key=counts.__getitem__)):
+        quotas[source] = min(counts[source], -(-left // (len(counts) - rank)))
+        left -= quotas[source]
     return quotas
 
 
 def split(prompts: Sequence[str], settings: SeedSettings) -> list[Seed]:
-    """Give each prompt its split: they are ordered by a hash of text and seed, and cut at the shares.
+    """Give each prompt its split: prompts are ordered by a hash of text and random seed, and cut at the
+    shares.
 
-    So no text is in two splits, whatever its case and white space, nor does the order of the prompts
-    matter; and further prompts move few of the others.
+    So no text is in two splits, whatever its case and white space; the order of the prompts does not matter;
+    and further prompts move few of the others.
 
     Args:
         prompts: without lone surrogates, as :func:`read_seeds` gives them.
 
     Returns:
-        one seed per distinct normalised text, in order of first appearance. Each split has its share, to
-        the nearest whole prompt but at least one, and one at least is left for each of the others.
+        a seed for each distinct normalised text, in order of first appearance. Each split has its share, to
+        the nearest whole prompt, and at least one prompt.
 
     Raises:
         OverbenchError: there are fewer prompts than splits that should have some.
@@ -225,7 +230,8 @@ def split(prompts: Sequence[str], settings: SeedSettings) -> list[Seed]:
 
 
 def split_sizes(count: int, settings: SeedSettings) -> Counter[str]:
-    """How many of ``count`` prompts each split gets; shares of test and validation are of the detector's."""
+    """How many of ``count`` prompts each split gets. Test and validation are shares of the detector's
+    prompts."""
     wanted = [name for name in ("generation", "test", "validation") if getattr(settings, name) > 0]
     number = int(settings.generation)  # 0 for a share
     least = len(wanted) + max(1, number)
@@ -248,11 +254,12 @@ def split_sizes(count: int, settings: SeedSettings) -> Counter[str]:
     return sizes
 
 
-def _ranked(texts: Iterable[str], purpose: str, seed: int) -> list[str]:
-    """The texts in an order that looks random and depends on nothing else."""
+def _ranked(texts: Iterable[str], purpose: str, random_seed: int) -> list[str]:
+    """The texts in an order that looks random, and depends only on each text, the purpose and the random
+    seed."""
 
     def lot(text: str) -> tuple[bytes, str]:
-        named = f"{seed} {purpose} {text}"
+        named = f"{random_seed} {purpose} {text}"
         return hashlib.sha256(named.encode("utf-8", "surrogatepass")).digest(), text
 
     return sorted(texts, key=lot)

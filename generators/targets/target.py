@@ -1,7 +1,7 @@
-"""A target: one checkpoint as lm-eval would evaluate it, ready to be asked prompts.
+"""A target: a checkpoint that is asked prompts as lm-eval would ask it.
 
-Context and decoding come from the ``overbench`` task itself, so that what a refresh sees is what
-``lm_eval --tasks overbench_model`` will see later.
+Context and decoding come from the ``overbench`` task itself, so that a refresh sees the same replies as
+``lm_eval --tasks overbench_model`` later.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import target_name
 
 ROOM: Final = "--set target.max_gen_toks=4096"
-"""How a refresh leaves a target room for its reasoning."""
+"""The option that leaves a target room for its reasoning."""
 
 
-class TargetSettings(BaseModel):
-    """lm-eval's own names and meanings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class TargetSettings(SettingsSection):
+    """Which model is asked, and how, by lm-eval's names."""
 
     model: str = Field("hf", description="lm-eval's model type.")
     model_args: str = Field(description="lm-eval's model arguments, e.g. pretrained=NAME.")
@@ -41,50 +40,52 @@ class TargetSettings(BaseModel):
 
     @property
     def name(self) -> str:
-        """What tells this target from others, as the task ``overbench_model`` finds it."""
+        """The target's name, by which the task ``overbench_model`` finds its prompts."""
         from lm_eval.utils import simple_parse_args_string
 
         return target_name(simple_parse_args_string(self.model_args)) or f"{self.model}:{self.model_args}"
 
 
 class Question(NamedTuple):
-    """One prompt under one system instruction, in place of the target's own; None: without any."""
+    """A prompt and the system instruction to ask it under, instead of the target's own; None: no
+    instruction."""
 
     prompt: str
     system_instruction: str | None
 
 
 def default_device() -> str:
-    """Where ``lm_eval`` puts a model for which no device is named: the first CUDA device, else the CPU.
+    """The device on which ``lm_eval`` puts a model by default: the first CUDA device, else the CPU.
 
-    lm-eval's classes and its ``simple_evaluate`` take CUDA for granted where no device is named.
+    lm-eval's command line decides this. Its classes and ``simple_evaluate`` assume CUDA if no device is
+    named.
     """
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
     return str(EvaluatorConfig.device)
 
 
-class Asked(Protocol):
-    """Whatever can be asked prompts: a :class:`Target`, or a scripted one in a test."""
+class AnswersPrompts(Protocol):
+    """Something that answers prompts: a :class:`Target`, or a scripted target in a test."""
 
     @property
     def name(self) -> str:
-        """Tells one target from another."""
+        """Differs between targets."""
 
     @property
     def decoding(self) -> str:
-        """Tells one way of asking from another."""
+        """Differs between ways of asking one target."""
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
         """One reply per prompt, in order."""
 
 
 class Target:
-    """A target that loads its model when it is first asked.
+    """A target. Its model is loaded when it is first asked.
 
     Args:
-        settings: which, and how it is asked.
-        generation: generation settings of lm-eval's on top of the task's, such as ``temperature``.
+        settings: the model, and how it is asked.
+        generation: lm-eval's generation settings that override the task's, such as ``temperature``.
     """
 
     def __init__(self, settings: TargetSettings, generation: Mapping[str, Any] | None = None) -> None:
@@ -102,7 +103,7 @@ class Target:
         return loaded["tasks"]["overbench"]
 
     @cached_property
-    def _asked_how(self) -> dict[str, Any]:
+    def _context_settings(self) -> dict[str, Any]:
         return self.settings.model_dump(include={"system_instruction", "apply_chat_template"})
 
     @cached_property
@@ -113,8 +114,8 @@ class Target:
 
     @cached_property
     def decoding(self) -> str:
-        """12 hex digits over all that shapes a reply besides model and prompt."""
-        shaping = {"generation": self.generation, **self._asked_how}
+        """12 hex digits of a hash of everything but model and prompt that shapes a reply."""
+        shaping = {"generation": self.generation, **self._context_settings}
         return hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:12]
 
     @cached_property
@@ -147,16 +148,16 @@ class Target:
         return f"--model {self.settings.model} --model_args {self.settings.model_args}"
 
     def context(self, prompt: str) -> Any:
-        """What the backend receives for ``prompt``, as in an evaluation: text, or messages for a chat API."""
+        """The context that the backend receives, as in an evaluation: text, or messages for a chat API."""
         return self._context(Question(prompt, self.settings.system_instruction))
 
     def _context(self, question: Question) -> Any:
         template = self._lm.apply_chat_template if self.settings.apply_chat_template else None
-        how = {**self._asked_how, "system_instruction": question.system_instruction}
-        return self._task.fewshot_context({"prompt": question.prompt}, 0, chat_template=template, **how)
+        settings = {**self._context_settings, "system_instruction": question.system_instruction}
+        return self._task.fewshot_context({"prompt": question.prompt}, 0, chat_template=template, **settings)
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
-        """One reply per prompt, in order, as the backend gives them; it sorts by length and batches.
+        """One reply per prompt, in order. The backend sorts prompts by length and batches them.
 
         Raises:
             OverbenchError: the model cannot be loaded or asked.
@@ -164,88 +165,103 @@ class Target:
         return self.answers([Question(prompt, self.settings.system_instruction) for prompt in prompts])
 
     def answers(
-        self, questions: Sequence[Question], came: Callable[[int, str], object] | None = None
+        self, questions: Sequence[Question], on_reply: Callable[[int, str], object] | None = None
     ) -> list[str]:
         """As :meth:`replies`, with a system instruction for each prompt.
 
         Args:
-            came: told the place and the reply of each question as soon as its reply is there, by backends
-                that put replies into lm-eval's cache one by one; of equal questions the places go by turns.
+            on_reply: called with the index and the reply of each question as soon as the reply is there, by
+                backends that put replies into lm-eval's cache one by one. The replies to equal questions go
+                to their indices in order.
         """
         from overbench_tasks.lm_eval_compat import hearing_replies
         from overbench_tasks.task import look_at_first_replies, with_opening
 
         if not questions:
             return []
-        contexts = [self._context(one) for one in questions]
-        asked = [
-            (one.prompt, context, self.generation) for one, context in zip(questions, contexts, strict=True)
+        contexts = [self._context(question) for question in questions]
+        requests = [
+            (question.prompt, context, self.generation)
+            for question, context in zip(questions, contexts, strict=True)
         ]
-        with hearing_replies(self._lm, came and self._by_place(contexts, came)):
-            replies = self._sent("generate_until", asked)
+        with hearing_replies(self._lm, on_reply and self._by_index(contexts, on_reply)):
+            replies = self._send("generate_until", requests)
         shown = [
             with_opening(self._lm, context, reply) for context, reply in zip(contexts, replies, strict=True)
         ]
         look_at_first_replies(self._lm, shown, ROOM)
         return shown
 
-    def _by_place(
-        self, contexts: Sequence[Any], came: Callable[[int, str], object]
+    def _by_index(
+        self, contexts: Sequence[Any], on_reply: Callable[[int, str], object]
     ) -> Callable[[Any, str | None], None]:
-        """Tells ``came`` of a reply by the place of its context; of equal contexts the places go by turns."""
+        """A function of context and reply that calls ``on_reply`` with the index of the context."""
         from overbench_tasks.task import with_opening
 
-        places: dict[str, list[int]] = {}
-        for place, context in enumerate(contexts):
-            places.setdefault(str(context), []).append(place)
+        indices: dict[str, list[int]] = {}
+        for index, context in enumerate(contexts):
+            indices.setdefault(str(context), []).append(index)
 
-        def hear(context: Any, reply: str | None) -> None:
-            waiting = places.get(str(context))
-            if reply is not None and waiting:
-                place = waiting.pop(0)
-                came(place, with_opening(self._lm, contexts[place], reply))
+        def on_context_reply(context: Any, reply: str | None) -> None:
+            unanswered = indices.get(str(context))
+            if reply is not None and unanswered:
+                index = unanswered.pop(0)
+                on_reply(index, with_opening(self._lm, contexts[index], reply))
 
-        return hear
+        return on_context_reply
 
     def log_probabilities(self, replies: Sequence[tuple[Question, str]]) -> list[float]:
-        """The log-probability (natural, at most 0) that the answer to each question begins with that text.
+        """The log-probability (natural, at most 0) that the answer to each question begins with the given
+        text.
 
-        lm-eval counts white space at the end of the context to the text that follows. Behind a chat template
-        that is the line break after the role, which some models were never trained to predict: a second
-        request tells its share, which is taken off again.
+        lm-eval counts white space at the end of a context as part of the text that follows. After a chat
+        template this is the line break behind the role, which some models were never trained to predict. So a
+        second request measures the log-probability of the white space, which is subtracted.
 
         Raises:
             OverbenchError: as :meth:`replies`, or the backend gives no log-probabilities of given text.
         """
         contexts = {question: self._context(question) for question, _ in replies}
-        bare = {one: text.rstrip() if isinstance(text, str) else text for one, text in contexts.items()}
-        blanks = {one: text[len(bare[one]) :] for one, text in contexts.items() if text != bare[one]}
-        asked = [(question.prompt, contexts[question], text) for question, text in replies]
-        asked += [(question.prompt, bare[question], blank) for question, blank in blanks.items()]
-        found = [float(one[0]) for one in self._sent("loglikelihood", asked)] if asked else []
-        shares = dict(zip(blanks, found[len(replies) :], strict=True))
+        stripped = {
+            question: context.rstrip() if isinstance(context, str) else context
+            for question, context in contexts.items()
+        }
+        white_space = {
+            question: context[len(stripped[question]) :]
+            for question, context in contexts.items()
+            if context != stripped[question]
+        }
+        requests = [(question.prompt, contexts[question], text) for question, text in replies]
+        requests += [(question.prompt, stripped[question], blank) for question, blank in white_space.items()]
+        results = self._send("loglikelihood", requests) if requests else []
+        log_probabilities = [float(log_probability) for log_probability, *_ in results]
+        of_white_space = dict(zip(white_space, log_probabilities[len(replies) :], strict=True))
         return [
-            whole - shares.get(question, 0.0)
-            for (question, _), whole in zip(replies, found[: len(replies)], strict=True)
+            log_probability - of_white_space.get(question, 0.0)
+            for (question, _), log_probability in zip(replies, log_probabilities[: len(replies)], strict=True)
         ]
 
-    def _sent(self, kind: str, asked: Sequence[tuple[str, Any, Any]]) -> list[Any]:
-        """What the backend's method of that name makes of (prompt, context, what is asked)."""
+    def _send(self, method: str, requests: Sequence[tuple[str, Any, Any]]) -> list[Any]:
+        """The results of a method of lm-eval's backend.
+
+        Args:
+            requests: prompt, context, and the method's other argument: generation settings, or a text.
+        """
         import aiohttp
         import tenacity
 
         from overbench_tasks.lm_eval_compat import model_request
 
-        requests = [
-            model_request(kind, "overbench", index, {"prompt": prompt}, context, what)
-            for index, (prompt, context, what) in enumerate(asked)
+        model_requests = [
+            model_request(method, "overbench", index, {"prompt": prompt}, context, argument)
+            for index, (prompt, context, argument) in enumerate(requests)
         ]
         try:
-            return list(getattr(self._lm, kind)(requests))
+            return list(getattr(self._lm, method)(model_requests))
         except NotImplementedError as error:
             raise OverbenchError(
                 f"{self._flags}: this backend gives no log-probabilities of given text; hf, vllm and "
-                "local-completions do. Leave --by_probability out."
+                "local-completions do. Leave --refusal_probability out."
             ) from error
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(

@@ -1,7 +1,8 @@
 """The cells of a campaign: target by system prompt by decoding by repeat by set, each with its own folder.
 
-A cell's key is a hash of all that decides its result. So a cell is done for good; what is added to a file
-makes new cells, and what is changed makes others in place of the old, whose results stay where they are.
+The key of a cell is a hash of everything that decides its result. So a finished cell stays valid. What is
+added to the settings makes new cells; what is changed makes cells with other keys, and results under the
+old keys stay on disk.
 """
 
 from __future__ import annotations
@@ -9,35 +10,33 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
-from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.campaign_settings import CampaignSettings, SetSettings
 from overbench.campaign.target_settings import CampaignTarget, DecodingSettings
-from overbench.campaign.task_specs import TaskSpec, labelled_by
+from overbench.campaign.task_specs import TaskSpec
 from overbench_tasks.outcomes.target_record import shaping_arguments
 from overbench_tasks.providers.model_types import API_TYPES, UNSEEDED_API_TYPES
 
-CELLS, FACTS = "cells", "cell.json"
 SEED_ARGUMENTS: Final = {
     **dict.fromkeys(set(API_TYPES).difference(UNSEEDED_API_TYPES), "seed"),
     **{"vllm": "seed", "vllm-vlm": "seed", "sglang": "random_seed"},
 }
-"""Model type -> its argument that is a seed, of those that have one."""
+"""Model type -> the name of its seed argument; model types without such an argument are missing."""
 SEED: Final = 1234
-"""lm-eval's own."""
+"""The default seed of lm-eval."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A target as it is asked once.
+    """A target with a system prompt, a decoding and the number of the repeat.
 
     Attributes:
         system, decoding: their names in the campaign.
-        system_text: "" for none.
+        system_text: "" for no system prompt.
         repeat: from 1.
     """
 
@@ -45,50 +44,52 @@ class Configuration:
     system: str
     system_text: str
     decoding: str
-    drawn: DecodingSettings
+    decoding_settings: DecodingSettings
     repeat: int
 
     @property
     def name(self) -> str:
-        return f"{self.way}/{self.drawn.names(self.decoding)[self.repeat - 1]}"
+        return f"{self.prefix}/{self.decoding}{self.decoding_settings.suffixes[self.repeat - 1]}"
 
     @property
-    def former_names(self) -> list[str]:
-        """Those it has with another number of repeats."""
-        return [f"{self.way}/{self.decoding}{again}" for again in ("", "-1")] if self.repeat == 1 else []
+    def earlier_names(self) -> list[str]:
+        """The names that it has in a campaign with another number of repeats."""
+        return [f"{self.prefix}/{self.decoding}{suffix}" for suffix in ("", "-1")] if self.repeat == 1 else []
 
     @property
-    def way(self) -> str:
+    def prefix(self) -> str:
         """Its target and system prompt."""
         return f"{self.target.name}/{self.system}"
 
     @property
     def by_api(self) -> bool:
-        """Whether a server is asked."""
+        """Whether replies come from a server."""
         return self.target.model in API_TYPES
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:
-        """lm-eval's. Backends that load a model sample only where ``do_sample`` says so. The others don't
-        read it; without it lm-eval's cache holds sampled replies, too, so that none is paid for twice."""
-        found = dict(self.drawn.gen_kwargs)
-        if self.drawn.sampled:
-            found["do_sample"] = not self.by_api
-        return found
+        """lm-eval's ``--gen_kwargs``. A backend that loads a model samples only with ``do_sample``.
+        Backends that call a server don't read it; without it lm-eval caches sampled replies too, and none
+        is paid for twice."""
+        arguments = dict(self.decoding_settings.gen_kwargs)
+        if self.decoding_settings.sampled:
+            arguments["do_sample"] = not self.by_api
+        return arguments
 
     @property
     def seed(self) -> int:
-        """Of its own for each repeat."""
+        """Each repeat has its own."""
         argument = SEED_ARGUMENTS.get(self.target.model, "seed")
         given = re.search(rf"(?:^|,) *{argument}=(\d+)", self.target.model_args)
         return (int(given[1]) if given else SEED) + self.repeat - 1
 
     @cached_property
-    def asked(self) -> dict[str, Any]:
-        """All that decides a reply beside the prompt, as JSON holds it. Where and how fast a model runs is no
-        part of it; of a server all of its command is, by a hash, for that may name the checkpoint."""
+    def identity(self) -> dict[str, Any]:
+        """Everything but the prompt that decides a reply, ready for JSON. Where and how fast a model runs
+        is no part of it. Of a server the whole command is a part, as a hash, since it may name the
+        checkpoint."""
         return {
-            **server_of(self.target),
+            **server_identity(self.target),
             "model": self.target.model,
             "model_args": shaping_arguments(self.target.model_args),
             "apply_chat_template": self.target.apply_chat_template,
@@ -99,12 +100,12 @@ class Configuration:
 
     @cached_property
     def key(self) -> str:
-        """12 hex digits of :attr:`asked`."""
-        return hashed(self.asked)
+        """12 hex digits of :attr:`identity`."""
+        return hashed(self.identity)
 
 
-def server_of(target: CampaignTarget) -> dict[str, str]:
-    """What tells a target's server from another; of none, nothing."""
+def server_identity(target: CampaignTarget) -> dict[str, str]:
+    """What distinguishes the server of a target; empty for a target without a server."""
     return {"server": hashed({"command": target.server.command})} if target.server else {}
 
 
@@ -118,14 +119,14 @@ class CampaignCell:
     """One configuration on one set.
 
     Attributes:
-        labelled: the labeller and its settings.
-        of_refreshed: the target for which the prompts were refreshed; "" for other sets.
+        labeller: the labeller with its settings and versions.
+        refreshed_for: the target for which the prompts were refreshed; "" for other sets.
     """
 
     configuration: Configuration
     task_spec: TaskSpec
-    labelled: str
-    of_refreshed: str = ""
+    labeller: str
+    refreshed_for: str = ""
 
     @property
     def name(self) -> str:
@@ -133,14 +134,13 @@ class CampaignCell:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What decides the result."""
-        one = self.task_spec
+        """Everything that decides the result."""
         return {
-            **self.configuration.asked,
-            "task": one.base,
-            "prompts": one.prompts_hash,
-            "labeller": self.labelled,
-            **one.part,
+            **self.configuration.identity,
+            "task": self.task_spec.base,
+            "prompts": self.task_spec.prompts_hash,
+            "labeller": self.labeller,
+            **self.task_spec.part,
         }
 
     @cached_property
@@ -148,42 +148,93 @@ class CampaignCell:
         return hashed(self.facts)
 
     @property
-    def place(self) -> str:
-        """Which cell it is, as a path: what decides the result, and whose it is. Targets at two addresses may
-        have the same key."""
+    def path(self) -> str:
+        """Its name and key. The name is needed: targets at two addresses may have the same key."""
         return f"{self.name}/{self.key}"
 
-    def folder(self, out: Path) -> Path:
-        """Where its results lie once it is done: lm-eval's output, and beside it :data:`FACTS`."""
-        return out / CELLS / self.place
 
-    def is_done(self, out: Path) -> bool:
-        """Folders take their place whole, with this file in them."""
-        return (self.folder(out) / FACTS).is_file()
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive prompts of a cell, which one lm_eval asks.
+
+    Attributes:
+        start, stop: positions in the set, from 0; ``stop`` is not included.
+    """
+
+    cell: CampaignCell
+    start: int
+    stop: int
+
+    @property
+    def path(self) -> str:
+        """The path of its cell, and its positions."""
+        return f"{self.cell.path}/{self.start:09d}-{self.stop:09d}"
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def cut(cell: CampaignCell, shard_prompts: int, begun: Collection[tuple[int, int]] = ()) -> list[Shard]:
+    """Cut a cell into shards, in the order of its prompts.
+
+    Args:
+        shard_prompts: the most prompts of a shard.
+        begun: (start, stop) of shards that are asked for already. They stay as they are, also with another
+            ``shard_prompts``; of two that overlap, the earlier one stays.
+    """
+    shards: list[Shard] = []
+    position = 0
+    end = cell.task_spec.prompts
+    for start, stop in [*sorted(begun), (end, end)]:
+        if not position <= start <= stop <= end:
+            continue
+        for gap in range(position, start, shard_prompts):
+            shards.append(Shard(cell, gap, min(gap + shard_prompts, start)))
+        if stop > start:
+            shards.append(Shard(cell, start, stop))
+        position = stop
+    return shards
 
 
 def configurations(settings: CampaignSettings) -> list[Configuration]:
-    """All of them, target by target."""
+    """All configurations of a campaign, target by target."""
     return [
-        Configuration(target, system, settings.system_text(system), decoding, drawn, repeat)
+        Configuration(
+            target=target,
+            system=system,
+            system_text=text,
+            decoding=decoding,
+            decoding_settings=decoding_settings,
+            repeat=repeat,
+        )
         for target in settings.targets
-        for system in settings.system_prompts
-        for decoding, drawn in settings.decodings.items()
-        for repeat in range(1, drawn.repeats + 1)
+        for system, text in settings.system_prompts.items()
+        for decoding, decoding_settings in settings.decodings.items()
+        for repeat in range(1, decoding_settings.repeats + 1)
     ]
 
 
 def cells_of(
-    settings: CampaignSettings, name: str, asked: Sequence[TaskSpec], of_refreshed: Sequence[str] = ()
+    chosen: SetSettings,
+    configurations: Sequence[Configuration],
+    task_specs: Sequence[TaskSpec],
+    labeller: str,
+    refreshed_for: Sequence[str] = (),
 ) -> list[CampaignCell]:
-    """The cells of the set ``name``, which is several where it was refreshed for several targets."""
-    chosen, labelled = settings.sets[name], labelled_by(settings.labeller)
-    whose = of_refreshed or ("",) * len(asked)
+    """The cells of a set.
+
+    Args:
+        chosen: the settings of the set, which may name only some targets, system prompts and decodings.
+        configurations: of the campaign.
+        task_specs: the set; several where it was refreshed for several targets.
+        labeller: see :class:`CampaignCell`.
+        refreshed_for: these targets, one for each of ``task_specs``; empty for other sets.
+    """
     return [
-        CampaignCell(one, this, labelled, target)
-        for one in configurations(settings)
-        if (chosen.targets is None or one.target.name in chosen.targets)
-        and (chosen.system_prompts is None or one.system in chosen.system_prompts)
-        and (chosen.decodings is None or one.decoding in chosen.decodings)
-        for this, target in zip(asked, whose, strict=True)
+        CampaignCell(configuration, task_spec, labeller, target)
+        for configuration in configurations
+        if (chosen.targets is None or configuration.target.name in chosen.targets)
+        and (chosen.system_prompts is None or configuration.system in chosen.system_prompts)
+        and (chosen.decodings is None or configuration.decoding in chosen.decodings)
+        for task_spec, target in zip(task_specs, refreshed_for or ("",) * len(task_specs), strict=True)
     ]

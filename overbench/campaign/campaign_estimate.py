@@ -1,14 +1,15 @@
-"""``--dry_run``: what a campaign will ask and take: calls, tokens, money, GPU hours, disk. Asks nothing.
+"""``--dry_run``: what a campaign will take: calls, tokens, money, GPU hours, disk. Asks nothing.
 
-Four characters count as a token. A target's throughput is what its finished cells have shown, loading it and
-replies from a cache included, once they have :data:`ENOUGH` replies or nothing else is known; else what the
-settings state. Replies are as long as those of its finished cells with the same
-bound on new tokens, else as long as that allows.
+Four characters count as a token. The throughput of a target is measured on its finished cells, with the
+time to load it and replies from a cache included, once they have :data:`ENOUGH` replies; before, it is what
+the settings state, or what is measured where they state nothing. Replies are assumed to be as long as those
+of the target's finished cells with the same limit on new tokens, or else as long as the limit allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,16 +22,16 @@ from generators.refresh.paid_calls import (
 )
 from overbench.campaign.campaign_cells import CampaignCell, cells_of
 from overbench.campaign.campaign_plan import CampaignPlan
-from overbench.campaign.finished_cells import CellFacts, facts_of
+from overbench.campaign.cell_results import CellResult
 from overbench.campaign.target_settings import CampaignTarget
 from overbench.campaign.task_specs import MEAN_CHARS, stated_set
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import number_of
 
 LOG_BYTES, CACHE_BYTES = 2_000, 400
-"""Of a reply in the sample log and in the cache, beside the texts."""
+"""Bytes of a reply in the sample log and in the cache, without the texts."""
 ENOUGH: Final = 5_000
-"""Replies beside which the time to load a model counts for little."""
+"""With so many replies, the time to load a model matters little."""
 
 
 @dataclass
@@ -38,15 +39,16 @@ class TargetEstimate:
     """What is left to ask one target.
 
     Attributes:
-        cells, calls: as many.
-        tokens_in, tokens_out: of these calls.
-        refresh_calls: those of its refresh, at most; not among ``calls``, but their tokens are in the others.
+        cells, calls: how many are left.
+        tokens_in, tokens_out: the tokens of all calls, those of its refresh included.
+        refresh_calls: calls of its refresh, at most; not among ``calls``.
         refresh_judged: replies to these that a judge labels.
-        tokens_per_second: None: neither measured nor stated.
-        measured: whether its finished cells showed that.
-        shown: what they have shown, also where it is too little to go by; None for nothing.
+        tokens_per_second: None where it is neither measured nor stated.
+        measured: whether ``tokens_per_second`` is measured.
+        measured_so_far: as measured on its finished cells, also where that is too little to use; None for
+            nothing.
         disk: bytes of logs and caches.
-        shards: bytes, at most, of the finished parts of cells that Ray keeps beside these.
+        shards: bytes, at most, of the shards that stay at the address in ``ray.shards``.
     """
 
     target: CampaignTarget
@@ -58,7 +60,7 @@ class TargetEstimate:
     refresh_judged: int = 0
     tokens_per_second: float | None = None
     measured: bool = False
-    shown: float | None = None
+    measured_so_far: float | None = None
     disk: float = 0
     shards: float = 0
 
@@ -86,12 +88,12 @@ class CampaignEstimate:
 
     Attributes:
         done: finished cells.
-        refreshes: of those still to be made.
-        unknown: sets of which nobody knows how many prompts they have, with the reason.
-        sets: name in the file -> the name of each such set that is left to ask, with its prompts, of how many
-            they were drawn (0: all are asked), and its cells.
-        assumed: what was taken for granted.
-        like_earlier: whether some replies count by the length of earlier ones, not by what is allowed.
+        refreshes: target -> the plan of its refresh, where that is still to be made.
+        unknown: set -> why it is not known how many prompts it has.
+        sets: name in the file -> for each set of that name that is left to ask, its own name -> (its
+            prompts, of how many they were drawn (0: all are asked), its cells).
+        assumed: assumptions, in words.
+        like_earlier: whether some replies are assumed to be as long as earlier ones.
     """
 
     plan: CampaignPlan
@@ -105,14 +107,15 @@ class CampaignEstimate:
 
     @property
     def refresh_judge_calls(self) -> int:
-        """Of the refreshes' labeller; those of their moderation are in :attr:`refreshes`."""
-        return sum(one.refresh_judged for one in self.targets.values())
+        """Calls of the refreshes' labeller; those of their moderation are in :attr:`refreshes`."""
+        return sum(target.refresh_judged for target in self.targets.values())
 
     @property
     def judge_calls(self) -> int:
-        """Of all labellers."""
-        share = self.plan.settings.labeller.kind.calls_per_reply
-        return round(share * sum(one.calls for one in self.targets.values())) + self.refresh_judge_calls
+        """Calls of all labellers."""
+        per_reply = self.plan.settings.labeller.kind.calls_per_reply
+        calls = sum(target.calls for target in self.targets.values())
+        return round(per_reply * calls) + self.refresh_judge_calls
 
     @property
     def judge_cost(self) -> float:
@@ -121,115 +124,127 @@ class CampaignEstimate:
 
 
 def estimate(plan: CampaignPlan) -> CampaignEstimate:
-    """Add up what is left. Sets that can't be read count by what is stated of them."""
-    found = CampaignEstimate(plan, {one.name: TargetEstimate(one) for one in plan.settings.targets})
-    facts: dict[str, list[CellFacts]] = {}
-    bounded: dict[tuple[str, float], list[CellFacts]] = {}
-    left: list[CampaignCell] = []
-    for cell in plan.cells:
-        if cell.is_done(plan.out):
-            name, shown = cell.configuration.target.name, facts_of(cell, plan.out)
-            facts.setdefault(name, []).append(shown)
-            bounded.setdefault((name, most_tokens(cell)), []).append(shown)
-            found.done += 1
-        else:
-            left.append(cell)
-    _refreshes(found)
-    left += _not_there_yet(found)
-    length = {which: _reply_tokens(some) for which, some in bounded.items()}
-    for name, one in found.targets.items():
-        seconds = sum(fact.seconds for fact in facts.get(name, []))
-        tokens = sum(fact.reply_chars for fact in facts.get(name, [])) / CHARS_OF_A_TOKEN
-        one.shown = tokens / seconds if seconds else None
-        stated, replies = one.target.tokens_per_second, sum(fact.prompts for fact in facts.get(name, []))
-        one.measured = one.shown is not None and (stated is None or replies >= ENOUGH)
-        one.tokens_per_second = one.shown if one.measured else stated
-    widths = {cell.task_spec.name: cell.task_spec for cell in left if cell.task_spec.stop_at_ci_width}
-    for name, one_set in widths.items():
-        found.assumed.append(
-            f"set {name}: all of {number_of(one_set.prompts, 'prompt')}, though a cell stops once its "
-            f"interval is {100 * one_set.stop_at_ci_width:g} points wide"
+    """Add up what is left. Sets that can't be read count by what the settings state of them."""
+    total = CampaignEstimate(
+        plan=plan,
+        targets={target.name: TargetEstimate(target) for target in plan.settings.targets},
+        done=len(plan.done),
+    )
+    _add_refreshes(total)
+    left = plan.unfinished + _unreadable_cells(total)
+    results: dict[str, list[CellResult]] = defaultdict(list)
+    limited: dict[tuple[str, float], list[CellResult]] = defaultdict(list)
+    for cell in plan.done:
+        target = cell.configuration.target.name
+        results[target].append(plan.results[cell.name])
+        limited[target, most_tokens(cell)].append(plan.results[cell.name])
+    for name, target_estimate in total.targets.items():
+        _set_throughput(target_estimate, results[name])
+    stopping = {cell.task_spec.name: cell.task_spec for cell in left if cell.task_spec.stop_at_ci_width}
+    for name, task_spec in stopping.items():
+        total.assumed.append(
+            f"set {name}: all of {number_of(task_spec.prompts, 'prompt')}, though a cell stops once its "
+            f"interval is {100 * task_spec.stop_at_ci_width:g} points wide"
         )
+    lengths = {key: _reply_tokens(earlier) for key, earlier in limited.items()}
     for cell in left:
         name, most = cell.configuration.target.name, most_tokens(cell)
-        found.like_earlier |= (name, most) in length
-        _add(found.targets[name], cell, length.get((name, most), most))
-        asked = cell.task_spec
-        of_name = found.sets.setdefault(
-            asked.name.removesuffix(cell.of_refreshed and f"-{cell.of_refreshed}"), {}
-        )
-        of_name[asked.name] = asked.prompts, asked.drawn_of, of_name.get(asked.name, (0, 0, 0))[2] + 1
-    return found
+        total.like_earlier |= (name, most) in lengths
+        _add_cell(total.targets[name], cell, lengths.get((name, most), most))
+        task_spec = cell.task_spec
+        suffix = f"-{cell.refreshed_for}" if cell.refreshed_for else ""
+        sets = total.sets.setdefault(task_spec.name.removesuffix(suffix), {})
+        _, _, cells = sets.get(task_spec.name, (0, 0, 0))
+        sets[task_spec.name] = task_spec.prompts, task_spec.drawn_of, cells + 1
+    return total
 
 
-def _reply_tokens(facts: Iterable[CellFacts]) -> float:
-    some = list(facts)
-    return sum(one.reply_chars for one in some) / max(1, sum(one.prompts for one in some)) / CHARS_OF_A_TOKEN
+def _set_throughput(target: TargetEstimate, results: Sequence[CellResult]) -> None:
+    seconds = sum(result.seconds for result in results)
+    tokens = sum(result.reply_chars for result in results) / CHARS_OF_A_TOKEN
+    replies = sum(result.prompts for result in results)
+    stated = target.target.tokens_per_second
+    target.measured_so_far = tokens / seconds if seconds else None
+    target.measured = target.measured_so_far is not None and (stated is None or replies >= ENOUGH)
+    target.tokens_per_second = target.measured_so_far if target.measured else stated
+
+
+def _reply_tokens(results: Sequence[CellResult]) -> float:
+    """Mean tokens of a reply."""
+    chars = sum(result.reply_chars for result in results)
+    return chars / max(1, sum(result.prompts for result in results)) / CHARS_OF_A_TOKEN
 
 
 def most_tokens(cell: CampaignCell) -> float:
-    """Of one reply."""
+    """The most new tokens of a reply."""
     return float(cell.configuration.gen_kwargs.get("max_gen_toks", cell.task_spec.max_gen_toks))
 
 
-def _add(one: TargetEstimate, cell: CampaignCell, reply: float) -> None:
-    asked = cell.task_spec
-    before = len(cell.configuration.system_text) + asked.mean_chars
-    one.cells += 1
-    one.calls += asked.prompts
-    one.tokens_in += asked.prompts * (before / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
-    one.tokens_out += asked.prompts * reply
-    texts = 3 * before + 2 * reply * CHARS_OF_A_TOKEN
-    one.disk += asked.prompts * (LOG_BYTES + CACHE_BYTES + texts)
-    one.shards += asked.prompts * (LOG_BYTES + texts)
+def _add_cell(target: TargetEstimate, cell: CampaignCell, reply_tokens: float) -> None:
+    prompts = cell.task_spec.prompts
+    prompt_chars = len(cell.configuration.system_text) + cell.task_spec.mean_chars
+    target.cells += 1
+    target.calls += prompts
+    target.tokens_in += prompts * (prompt_chars / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
+    target.tokens_out += prompts * reply_tokens
+    text_bytes = 3 * prompt_chars + 2 * reply_tokens * CHARS_OF_A_TOKEN
+    target.disk += prompts * (LOG_BYTES + CACHE_BYTES + text_bytes)
+    target.shards += prompts * (LOG_BYTES + text_bytes)
 
 
-def _refreshes(found: CampaignEstimate) -> None:
+def _add_refreshes(total: CampaignEstimate) -> None:
     """The plans of refreshes that are still to be made, and the calls of their targets."""
-    plan = found.plan
-    unread: dict[str, str] = {}
+    plan = total.plan
+    unreadable: dict[str, str] = {}
+    all_settings = plan.settings.refreshes
     for name in plan.unfinished_refreshes():
-        one = found.targets[name]
-        settings = plan.settings.refresh_of(one.target)
-        assert settings is not None
+        target = total.targets[name]
+        settings = all_settings[name]
         sources = ", ".join(settings.seeds.sources)
         try:
-            known = refresh_plan(settings, read=sources not in unread)
+            refresh = refresh_plan(settings, read=sources not in unreadable)
         except OverbenchError as error:
-            known = refresh_plan(settings, read=False)
-            unread[sources] = (
-                f"{number_of(known.seeds.total(), 'seed')} of {sources}, which can't be read here: "
+            refresh = refresh_plan(settings, read=False)
+            unreadable[sources] = (
+                f"{number_of(refresh.seeds.total(), 'seed')} of {sources}, which can't be read here: "
                 f"{str(error).partition('. ')[0]}"
             )
-        found.refreshes[name] = known
-        one.refresh_calls = known.target_calls
-        one.refresh_judged = known.paid["labelling"].calls
-        one.tokens_in += one.refresh_calls * (_mean_chars(found) / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
-        one.tokens_out += one.refresh_calls * TARGET_REPLY_TOKENS
-    found.assumed += unread.values()
+        total.refreshes[name] = refresh
+        target.refresh_calls = refresh.target_calls
+        target.refresh_judged = refresh.paid["labelling"].calls
+        target.tokens_in += target.refresh_calls * (_mean_chars(plan) / CHARS_OF_A_TOKEN + TEMPLATE_TOKENS)
+        target.tokens_out += target.refresh_calls * TARGET_REPLY_TOKENS
+    total.assumed += unreadable.values()
 
 
-def _mean_chars(found: CampaignEstimate) -> float:
-    """Mean characters of the prompts that are there; of none, what is taken for granted."""
-    lengths = [cell.task_spec.mean_chars for cell in found.plan.cells]
+def _mean_chars(plan: CampaignPlan) -> float:
+    """Mean characters of the prompts that can be read; :data:`MEAN_CHARS` where none can."""
+    lengths = [cell.task_spec.mean_chars for cell in plan.cells]
     return sum(lengths) / len(lengths) if lengths else MEAN_CHARS
 
 
-def _not_there_yet(found: CampaignEstimate) -> list[CampaignCell]:
+def _unreadable_cells(total: CampaignEstimate) -> list[CampaignCell]:
     """Cells of sets whose prompts can't be read, or are still to be refreshed, by their stated sizes."""
-    plan, cells = found.plan, []
+    plan = total.plan
+    cells: list[CampaignCell] = []
     for name, why in plan.problems.items():
-        stated = stated_set(name, plan.settings.set_settings(name))
+        stated = stated_set(name, plan.settings.complete_sets[name])
         if stated is None:
-            found.unknown[name] = why
+            total.unknown[name] = why
         else:
             prompts = number_of(stated.prompts, "prompt")
-            found.assumed.append(f"set {name}: {prompts}, which can't be read now")
-            cells += cells_of(plan.settings, name, [stated])
+            total.assumed.append(f"set {name}: {prompts}, which can't be read now")
+            cells += cells_of(plan.settings.sets[name], plan.configurations, [stated], labeller="")
     for name, target in plan.waiting:
-        one = plan.settings.set_settings(name)
-        most = one.prompts or found.refreshes[target].through
-        stated = stated_set(f"{name}-{target}", one.model_copy(update={"prompts": most}))
+        settings = plan.settings.complete_sets[name]
+        most = settings.prompts or total.refreshes[target].through
+        stated = stated_set(f"{name}-{target}", settings.model_copy(update={"prompts": most}))
         if stated is not None:
-            cells += cells_of(plan.settings, name, [stated], [target])
+            cells += cells_of(
+                plan.settings.sets[name],
+                plan.configurations,
+                [stated],
+                labeller="",
+                refreshed_for=[target],
+            )
     return cells

@@ -1,12 +1,13 @@
-"""The folder of a campaign: who may work in it, and what it remembers of jobs beside finished cells.
+"""The folder of a campaign: its lock, its settings, and its notes on jobs.
 
 campaign.yaml      the settings as last used
 cells/             finished cells: TARGET/SYSTEM PROMPT/DECODING/SET/KEY, lm-eval's output and cell.json
+earlier/           finished cells that the settings don't have any more
 refresh/           run directories of refreshes
-work/              what runs now, and what failed, each with log.txt and failure.json
-caches/            lm-eval's --use_cache, a file for each way in which a target is asked
-shards/            with Ray: finished parts of cells
-tasks/             the files of the sets that are tasks of their own
+work/              jobs that run, with started.json, and jobs that failed, with failure.json; each with
+log.txt caches/            lm-eval's --use_cache, a file for each target, system prompt and decoding
+shards/            with Ray: cells that are asked in shards, each shard with lm-eval's output and shard.json
+tasks/             the YAML files of the sets that are tasks of their own
 release/, report.html, report.md, report_figures/
 """
 
@@ -27,13 +28,12 @@ from filelock import FileLock, Timeout
 from generators.settings import checked, read_settings
 from overbench.campaign.campaign_jobs import LOG, WORK, CampaignJob
 from overbench.campaign.campaign_settings import CampaignSettings, with_todays_names
-from overbench.campaign.task_specs import absolute_source
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.tables import whole_file
 
 SETTINGS_FILE: Final = "campaign.yaml"
 LOCK_SEC: Final = 1.0
-"""To wait for the lock, which ``status`` holds for a moment."""
+"""How long to wait for the lock, which ``campaign status`` holds for a moment."""
 _STARTED, _FAILED = "started.json", "failure.json"
 
 
@@ -42,29 +42,29 @@ class JobFailure:
     """Why a job has not finished its cells.
 
     Attributes:
-        job: its name.
+        job: the name of the job.
         cells: the names of its cells.
         why: in a sentence or two.
-        command: shows the error again.
-        log: what it said, where there is anything.
+        command: shows the error again; "" for none.
+        log: the file with the output of the process; "" for none.
     """
 
     job: str
     cells: tuple[str, ...]
     why: str
-    command: str
-    log: str
+    command: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True)
-class StartedJob:
-    """A job at work.
+class RunningJob:
+    """A job that was started and has not ended.
 
     Attributes:
-        job: its name.
+        job: the name of the job.
         cells: the names of its cells.
-        started: when, in seconds since 1970.
-        folder: where it works.
+        started: seconds since 1970.
+        folder: where it runs.
     """
 
     job: str
@@ -75,7 +75,7 @@ class StartedJob:
 
 @contextmanager
 def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
-    """Work in a campaign's folder, alone; it is made where it is missing.
+    """Hold the lock of a campaign's folder, and write its settings there. A missing folder is made.
 
     Raises:
         OverbenchError: another campaign works there, or it can't be written.
@@ -85,7 +85,8 @@ def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=LOCK_SEC)
         with whole_file(out / SETTINGS_FILE) as file:
-            yaml.safe_dump(_told(settings), file, sort_keys=False, allow_unicode=True)
+            content = settings.model_dump(mode="json", exclude={"out"})
+            yaml.safe_dump(content, file, sort_keys=False, allow_unicode=True)
     except Timeout as error:
         raise OverbenchError(
             f"Another campaign works in {out}. Wait for it or stop it, or name another folder; "
@@ -100,18 +101,9 @@ def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
         lock.release()
 
 
-def _told(settings: CampaignSettings) -> dict[str, Any]:
-    """The settings for the file, from which the status may be asked anywhere."""
-    told = settings.model_dump(mode="json", exclude={"out"})
-    for one in told["sets"].values():
-        one |= {name: absolute_source(one[name]) for name in ("source", "unsafe_source")}
-    if told["release"]:
-        told["release"]["sources"] = list(map(absolute_source, told["release"]["sources"]))
-    return told
-
-
 def check_there(out: Path) -> None:
-    """Raise OverbenchError where the folder is gone, as a shared one may be: nothing is made in its place."""
+    """Raise OverbenchError where the folder is gone, as a shared folder may be. No other is made in its
+    place."""
     if not (out / SETTINGS_FILE).is_file():
         raise OverbenchError(
             f"The campaign's folder {out} has vanished, or {gethostname()} never saw it. Bring it back, on a "
@@ -121,15 +113,15 @@ def check_there(out: Path) -> None:
 
 
 def unwritable(out: Path, error: OSError) -> str:
-    """What to tell people of a full disk, or a missing right."""
+    """The message about a full disk or a missing right."""
     return f"{out} can't be read or written: {error}. Make room or mend the rights; then start again."
 
 
 def settings_in(out: Path) -> CampaignSettings:
-    """The settings that the campaign in a folder was last started with.
+    """The settings with which the campaign in a folder was last started.
 
     Raises:
-        OverbenchError: there is none, or it was by a version with other settings.
+        OverbenchError: the folder has none, or settings of another version.
     """
     if not (out / SETTINGS_FILE).is_file():
         raise OverbenchError(f"Expected the folder of a campaign, with {SETTINGS_FILE} in it, got {out}.")
@@ -138,18 +130,22 @@ def settings_in(out: Path) -> CampaignSettings:
 
 
 def note_start(job: CampaignJob, out: Path) -> None:
-    """Let the status know that a job is at work."""
+    """Note for ``campaign status`` that a job runs."""
     with whole_file(job.folder(out) / _STARTED) as file:
-        cells = [cell.name for cell in job.cells]
-        json.dump({"job": job.name, "cells": cells, "started": time.time()}, file)
+        names = [cell.name for cell in job.cells]
+        json.dump({"job": job.name, "cells": names, "started": time.time()}, file)
 
 
 def note_failure(job: CampaignJob, out: Path, why: str, command: str) -> JobFailure:
-    """Remember why a job failed, as far as there is still a folder to do so in."""
+    """Keep why a job failed, as far as its folder can be written."""
     folder = job.folder(out)
     log = folder / LOG
     failure = JobFailure(
-        job.name, tuple(cell.name for cell in job.cells), why, command, str(log) if log.is_file() else ""
+        job=job.name,
+        cells=tuple(cell.name for cell in job.cells),
+        why=why,
+        command=command,
+        log=str(log) if log.is_file() else "",
     )
     with suppress(OSError):
         (folder / _STARTED).unlink(missing_ok=True)
@@ -158,7 +154,7 @@ def note_failure(job: CampaignJob, out: Path, why: str, command: str) -> JobFail
 
 
 def keep_failure(failure: JobFailure, out: Path, folder: Path) -> None:
-    """Let the status know of it, as long as nobody starts the campaign again."""
+    """Keep a failure for ``campaign status``, until the campaign is started again."""
     with suppress(OSError, OverbenchError):
         check_there(out)
         with whole_file(folder / _FAILED) as file:
@@ -166,23 +162,23 @@ def keep_failure(failure: JobFailure, out: Path, folder: Path) -> None:
 
 
 def failures(out: Path) -> list[JobFailure]:
-    """Those of earlier attempts that no later one has mended."""
-    found = (_read(file) for file in sorted((out / WORK).glob(f"*/{_FAILED}")))
-    return [JobFailure(**{**told, "cells": tuple(told["cells"])}) for told in found if told]
+    """The failures of the last start."""
+    notes = (_read(file) for file in sorted((out / WORK).glob(f"*/{_FAILED}")))
+    return [JobFailure(**{**note, "cells": tuple(note["cells"])}) for note in notes if note]
 
 
-def at_work(out: Path) -> dict[str, StartedJob]:
+def running_jobs(out: Path) -> dict[str, RunningJob]:
     """The jobs that were started and have not ended, by key."""
-    found = {file.parent.name: _read(file) for file in (out / WORK).glob(f"*/{_STARTED}")}
+    notes = {file.parent.name: _read(file) for file in (out / WORK).glob(f"*/{_STARTED}")}
     return {
-        key: StartedJob(told["job"], tuple(told.get("cells", ())), float(told["started"]), out / WORK / key)
-        for key, told in found.items()
-        if told
+        key: RunningJob(note["job"], tuple(note.get("cells", ())), float(note["started"]), out / WORK / key)
+        for key, note in notes.items()
+        if note
     }
 
 
 def is_locked(out: Path) -> bool:
-    """Whether somebody works in the folder."""
+    """Whether a campaign runs in the folder."""
     lock = FileLock(out / ".lock")
     try:
         lock.acquire(timeout=0)
@@ -194,7 +190,7 @@ def is_locked(out: Path) -> bool:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
+        note = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return note if isinstance(note, dict) else {}

@@ -1,7 +1,7 @@
-"""What an engine is given to do: processes, each with the cells that it finishes.
+"""The jobs of a campaign: processes, each with the cells that it finishes.
 
-An evaluation is one ``python -m lm_eval``, as anyone would type it; a refresh one ``overbench refresh``. A
-job is plain data, so that another engine can carry it to another machine.
+An evaluation is one ``python -m lm_eval``, as anybody would type it; a refresh is one ``overbench
+refresh``. A job is plain data, so that an engine can send it to another machine.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from typing import Final
 
 import yaml
 
+from generators.refresh.refresh_settings import RefreshSettings
 from overbench.campaign.campaign_cells import (
     SEED_ARGUMENTS,
     CampaignCell,
     Configuration,
+    Shard,
     hashed,
-    server_of,
+    server_identity,
 )
-from overbench.campaign.campaign_settings import CampaignSettings
 from overbench.campaign.target_settings import PORT, CampaignTarget, ServerSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME
@@ -35,11 +36,11 @@ from overbench_tasks.tables import whole_file
 CACHES, TASKS, WORK, REFRESHES, SHARDS = "caches", "tasks", "work", "refresh", "shards"
 LOG: Final = "log.txt"
 REFRESHED: Final = "campaign.done"
-"""In the run directory of a refresh that has finished."""
+"""A file in the run directory of a finished refresh."""
 CAMPAIGN_VARIABLE: Final = "OVERBENCH_CAMPAIGN"
-"""In the environment of every process of a campaign: its folder."""
-_ANY_PORT: Final = 8000
-"""In a command that is shown, where no server was up."""
+"""In the environment of every process of a campaign: the campaign's folder."""
+_EXAMPLE_PORT: Final = 8000
+"""The port in a command that is shown where no server was up."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,17 @@ class CampaignJob:
     """One process.
 
     Attributes:
-        key: tells it from others, and names its folder; the same as long as it does the same.
+        key: distinguishes it from other jobs and names its folder; stays the same as long as it does the
+            same.
         name: for people.
-        command: its words; :data:`~overbench.campaign.target_settings.PORT` stands for the server's port.
-        cells: those that it finishes; none of a refresh.
-        cache: jobs with the same one don't run at once; "" for none.
-        target: whose server is needed, where there is one.
-        gpus, cpus, memory: that it takes; memory in GiB, 0 for not stated.
-        refreshes, refresh_settings: of a refresh, the run directory, and its settings as YAML.
+        command: its argv; :data:`~overbench.campaign.target_settings.PORT` stands for the server's port.
+        cells: the cells that it finishes; none of a refresh.
+        cache: jobs with the same cache don't run at the same time; "" for no cache.
+        target: the target that replies.
+        gpus, cpus, memory: what it takes; memory in GiB, 0 for not stated.
+        max_failed: the largest share of failed requests that is accepted, in [0, 1].
+        run_dir, refresh_settings: of a refresh, its run directory, and its settings as YAML.
+        shards: the part of its cells that it asks, at most one shard a task; empty where it asks all of them.
     """
 
     key: str
@@ -69,16 +73,17 @@ class CampaignJob:
     cpus: float
     memory: float
     max_failed: float = 1.0
-    refreshes: Path | None = None
+    run_dir: Path | None = None
     refresh_settings: str = ""
+    shards: tuple[Shard, ...] = ()
 
     @property
     def stop_at_ci_width(self) -> float:
-        """Of the interval at which its one cell stops; 0: its cells ask all prompts."""
+        """The width of the interval at which its only cell stops; 0 where its cells ask all prompts."""
         return self.cells[0].task_spec.stop_at_ci_width if self.cells else 0.0
 
     def only(self, cells: Collection[str]) -> CampaignJob:
-        """The job with those of its cells that are among these names."""
+        """The job with those of its cells whose names are in ``cells``."""
         return replace(self, cells=tuple(cell for cell in self.cells if cell.name in cells))
 
     def without(self, cells: Collection[str]) -> CampaignJob:
@@ -86,21 +91,22 @@ class CampaignJob:
         return self.only({cell.name for cell in self.cells}.difference(cells))
 
     def folder(self, out: Path) -> Path:
-        """Where it works; gone once its cells are done."""
+        """The folder in which it runs; removed once its cells are done."""
         return out / WORK / self.key
 
-    def words(self, port: int | None, limit: int | None = None) -> list[str]:
-        """The command with the server's port and, of a cell that may stop early, how many prompts to ask."""
-        words = with_port(self.command, port)
-        return [*words, "--limit", str(limit)] if limit else words
+    def argv(self, port: int | None, limit: int | None = None) -> list[str]:
+        """The command with the server's port and, of a cell that may stop early, the number of prompts to
+        ask."""
+        argv = with_port(self.command, port)
+        return [*argv, "--limit", str(limit)] if limit else argv
 
     def shown(self, port: int | None = None, limit: int | None = None) -> str:
-        """The command for a shell, after that of the server, if it needs one."""
+        """The command for a shell, after the command of the server where the target has one."""
         if self.server is None:
-            return shlex.join(self.words(port, limit))
-        port = port or self.server.port or _ANY_PORT
-        words = shlex.join(self.words(port, limit))
-        return f"{shlex.join(self.server_argv(port))}  # and once it is up, beside it: {words}"
+            return shlex.join(self.argv(port, limit))
+        port = port or self.server.port or _EXAMPLE_PORT
+        command = shlex.join(self.argv(port, limit))
+        return f"{shlex.join(self.server_argv(port))}  # and once it is up, beside it: {command}"
 
     def server_argv(self, port: int) -> list[str]:
         """The command of the server."""
@@ -109,14 +115,14 @@ class CampaignJob:
 
 
 def filled(template: str, port: int, model: str) -> str:
-    """A word of a server's settings with what {port} and {model} stand for."""
+    """A word of a server's settings, with {port} and {model} filled in."""
     values = {"port": str(port), "model": model}
-    return re.sub(r"\{(port|model)\}", lambda found: values[found[1]], template)
+    return re.sub(r"\{(port|model)\}", lambda match: values[match[1]], template)
 
 
-def with_port(words: Sequence[str], port: int | None) -> list[str]:
-    """A command with the port of a server, where there is one."""
-    return [word.replace(PORT, str(port)) if port else word for word in words]
+def with_port(argv: Sequence[str], port: int | None) -> list[str]:
+    """A command with the port of a server, where there is a server."""
+    return [word.replace(PORT, str(port)) if port else word for word in argv]
 
 
 def evaluations(
@@ -124,26 +130,27 @@ def evaluations(
 ) -> list[CampaignJob]:
     """The jobs that finish these cells: one for each configuration, or for each cell.
 
-    A cell that may stop early has one of its own.
+    A cell that may stop early has a job of its own.
     """
     grouped: dict[tuple[object, ...], list[CampaignCell]] = defaultdict(list)
     for cell in cells:
         alone = () if together and not cell.task_spec.stop_at_ci_width else (cell.task_spec.name,)
         grouped[cell.configuration.name, cell.configuration.key, *alone].append(cell)
-    return [_evaluation(some, out, max_failed) for some in grouped.values()]
+    return [_evaluation(group, out, max_failed) for group in grouped.values()]
 
 
 def _evaluation(cells: list[CampaignCell], out: Path, max_failed: float) -> CampaignJob:
-    one = cells[0].configuration
-    key = f"{one.key}-{hashed({cell.name: cell.key for cell in cells})}"
-    target = one.target
-    cache = out / CACHES / f"{one.way}/{one.decoding}".replace("/", ",") / one.key  # whatever the repeats
-    words = lm_eval_argv(cells, out / TASKS, cache, out / WORK / key / "output")
+    configuration = cells[0].configuration
+    target = configuration.target
+    key = f"{configuration.key}-{hashed({cell.name: cell.key for cell in cells})}"
+    # Without the number of repeats, so that a campaign with more of them has the same cache.
+    cache_folder = f"{configuration.prefix}/{configuration.decoding}".replace("/", ",")
+    cache = out / CACHES / cache_folder / configuration.key
     sets = ", ".join(cell.task_spec.name for cell in cells)
     return CampaignJob(
         key=key,
-        name=f"{one.name}: {sets}",
-        command=tuple(words),
+        name=f"{configuration.name}: {sets}",
+        command=tuple(lm_eval_argv(cells, out / TASKS, cache, out / WORK / key / "output")),
         cells=tuple(cells),
         cache=str(cache),
         target=target.name,
@@ -160,84 +167,88 @@ def lm_eval_argv(cells: Sequence[CampaignCell], tasks: Path, cache: Path, output
     """The command that asks cells of one configuration all of their prompts.
 
     Args:
-        tasks: the folder of the sets that are tasks of their own.
+        tasks: the folder with the YAML files of the sets that are tasks of their own.
         cache, output: for ``--use_cache`` and ``--output_path``.
     """
-    one = cells[0].configuration
-    target = one.target
-    words = [sys.executable, "-m", "lm_eval", "--model", target.model, "--model_args", _model_args(one)]
-    words += ["--tasks", ",".join(cell.task_spec.task for cell in cells)]
+    configuration = cells[0].configuration
+    target = configuration.target
+    argv = [sys.executable, "-m", "lm_eval", "--model", target.model]
+    argv += ["--model_args", _model_args(configuration)]
+    argv += ["--tasks", ",".join(cell.task_spec.task for cell in cells)]
     if any(cell.task_spec.task_yaml for cell in cells):
-        words += ["--include_path", str(tasks)]
-    words += ["--apply_chat_template"] if target.apply_chat_template else []
-    words += ["--system_instruction", one.system_text] if one.system_text else []
-    if one.gen_kwargs:
-        words += ["--gen_kwargs", ",".join(f"{name}={value}" for name, value in one.gen_kwargs.items())]
-    words += ["--seed", str(one.seed)] if one.drawn.sampled else []
-    words += ["--batch_size", target.batch_size] if target.batch_size else []
-    words += ["--device", target.device] if target.device else []
-    return [*words, "--use_cache", str(cache), "--log_samples", "--output_path", str(output)]
+        argv += ["--include_path", str(tasks)]
+    if target.apply_chat_template:
+        argv += ["--apply_chat_template"]
+    if configuration.system_text:
+        argv += ["--system_instruction", configuration.system_text]
+    if gen_kwargs := configuration.gen_kwargs:
+        argv += ["--gen_kwargs", ",".join(f"{name}={value}" for name, value in gen_kwargs.items())]
+    if configuration.decoding_settings.sampled:
+        argv += ["--seed", str(configuration.seed)]
+    if target.batch_size:
+        argv += ["--batch_size", target.batch_size]
+    if target.device:
+        argv += ["--device", target.device]
+    return [*argv, "--use_cache", str(cache), "--log_samples", "--output_path", str(output)]
 
 
-def _model_args(one: Configuration) -> str:
-    given = one.target.model_args
-    argument = SEED_ARGUMENTS.get(one.target.model)
-    if one.repeat == 1 or argument is None:
+def _model_args(configuration: Configuration) -> str:
+    """The model arguments, with the seed of the repeat where the model type takes it there."""
+    given = configuration.target.model_args
+    seed_argument = SEED_ARGUMENTS.get(configuration.target.model)
+    if configuration.repeat == 1 or seed_argument is None:
         return given
-    kept = [part for part in given.split(",") if not part.strip().startswith(f"{argument}=")]
-    return ",".join([*kept, f"{argument}={one.seed}"])
+    others = [part for part in given.split(",") if not part.strip().startswith(f"{seed_argument}=")]
+    return ",".join([*others, f"{seed_argument}={configuration.seed}"])
 
 
-def refresh_job(settings: CampaignSettings, target: CampaignTarget, out: Path) -> CampaignJob | None:
-    """The refresh of a target; None where it has none.
-
-    Raises:
-        OverbenchError: a setting that can't be used.
-    """
-    port = target.server.port if target.server else 0
-    found = settings.refresh_of(target, target.model_args.replace(PORT, str(port)))
-    if found is None:
-        return None
-    told = found.model_dump(mode="json")
-    run = out / REFRESHES / f"{target.name}-{hashed({**found.identity(), **server_of(target)})}"
-    words = [sys.executable, "-m", "overbench.cli", "refresh", str(run.with_name(f"{run.name}.yaml"))]
+def refresh_job(refresh: RefreshSettings, target: CampaignTarget, out: Path) -> CampaignJob:
+    """The refresh of a target."""
+    identity = {**refresh.identity(), **server_identity(target)}
+    run_dir = out / REFRESHES / f"{target.name}-{hashed(identity)}"
+    settings_file = run_dir.with_name(f"{run_dir.name}.yaml")
+    argv = [sys.executable, "-m", "overbench.cli", "refresh", str(settings_file), "--run_dir", str(run_dir)]
     return CampaignJob(
-        key=f"refresh-{run.name}",
+        key=f"refresh-{run_dir.name}",
         name=f"{target.name}: refresh",
-        command=(*words, "--run_dir", str(run)),
+        command=tuple(argv),
         cells=(),
-        cache=str(run),
+        cache=str(run_dir),
         target=target.name,
         server=target.server,
         served_model=target.served_model,
         gpus=target.gpus,
         cpus=target.cpus,
         memory=target.memory,
-        refreshes=run,
-        refresh_settings=yaml.safe_dump(told, sort_keys=False, allow_unicode=True),
+        run_dir=run_dir,
+        refresh_settings=yaml.safe_dump(refresh.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
     )
 
 
-def refreshed_prompts(run: Path) -> Path | None:
+def refreshed_prompts(run_dir: Path | None) -> Path | None:
     """The prompts that a finished refresh accepted; None where it has not finished."""
-    return run / "data" / ACCEPTED_NAME if (run / REFRESHED).is_file() else None
+    finished = run_dir is not None and (run_dir / REFRESHED).is_file()
+    return run_dir / "data" / ACCEPTED_NAME if run_dir and finished else None
 
 
-def mark_refreshed(run: Path) -> None:
-    """A refresh has finished.
+def mark_refreshed(run_dir: Path) -> None:
+    """Note that a refresh has finished.
 
     Raises:
-        OverbenchError: without a prompt.
+        OverbenchError: it accepted no prompt.
         OSError: it can't be written.
     """
-    if not (run / "data" / ACCEPTED_NAME).is_file():
-        raise OverbenchError(f"No prompt passed all filters. Why: overbench status {run}")
-    with whole_file(run / REFRESHED):
+    if not (run_dir / "data" / ACCEPTED_NAME).is_file():
+        raise OverbenchError(f"No prompt passed all filters. Why: overbench status {run_dir}")
+    with whole_file(run_dir / REFRESHED):
         pass
 
 
 def start_afresh(job: CampaignJob, out: Path) -> Path:
-    """The job's folder, without what a killed attempt left in it; the file for what the process says.
+    """Make the job's folder, without what a killed attempt left there.
+
+    Returns:
+        the file for the output of the process.
 
     Raises:
         OSError: it can't be written.
@@ -246,13 +257,15 @@ def start_afresh(job: CampaignJob, out: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (out / CACHES).mkdir(exist_ok=True)
-    if job.refreshes is not None:
-        with whole_file(job.refreshes.with_name(f"{job.refreshes.name}.yaml")) as file:
+    if job.run_dir is not None:
+        with whole_file(job.run_dir.with_name(f"{job.run_dir.name}.yaml")) as file:
             file.write(job.refresh_settings)
     return folder / LOG
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of every process that works in ``folder``: whatever it says is there at once, and what is left of it by
-    a killed campaign can be found, unless it changes its title all over its environment, as vLLM's would."""
+    """The environment of every process of the campaign in ``folder``.
+
+    Output is written at once. What a killed campaign left running can be found by ``CAMPAIGN_VARIABLE``,
+    unless a process overwrites its environment with its title, as vLLM would without ``SPT_NOENV``."""
     return {**os.environ, "PYTHONUNBUFFERED": "1", CAMPAIGN_VARIABLE: str(folder), "SPT_NOENV": "1"}

@@ -1,120 +1,132 @@
-"""What a campaign makes of its finished cells: a release and a report."""
+"""The release and the report that a campaign makes of its finished cells."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from overbench.campaign.campaign_cells import CELLS, configurations
+from overbench.campaign.campaign_cells import CampaignCell
 from overbench.campaign.campaign_folder import JobFailure, keep_failure
 from overbench.campaign.campaign_jobs import WORK, refreshed_prompts
 from overbench.campaign.campaign_plan import CampaignPlan
 from overbench.campaign.campaign_settings import ReleaseSettings, ReportSettings
-from overbench.campaign.finished_cells import target_key_of
+from overbench.campaign.cell_results import CELLS, cell_folder
 from overbench.campaign.target_settings import CampaignTarget
 from overbench.release.release_inputs import refreshed_target
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.target_names import Aliases, TargetAlias, name_target
+from overbench_tasks.outcomes.logs import read_run, sample_logs
+from overbench_tasks.outcomes.target_names import Aliases, TargetAlias, logged_target, name_target
 from overbench_tasks.outcomes.target_record import TargetRecord
 
 if TYPE_CHECKING:
     from overbench.report.families import ModelFacts
 
 RELEASE, REPORT = "release", "report.html"
-_FLAGS: Final = {"version": "release_version", "aliases": "alias"}
-"""Settings of a release that overbench aggregate has by other names."""
-_UNSAID: Final = ("about",)
-"""That a command line has no place for."""
+_OPTIONS: Final = {"version": "release_version", "aliases": "alias"}
+"""Settings of a release -> the options of overbench aggregate, where these have other names."""
+_WITHOUT_OPTION: Final = ("about",)
+"""Settings of a release for which overbench aggregate has no option."""
 
 
-def write_release_and_report(plan: CampaignPlan, say: Callable[[str], object]) -> list[JobFailure]:
-    """Make both, where they are asked for and there is anything to make them of.
+def write_release_and_report(plan: CampaignPlan, log: Callable[[str], object]) -> list[JobFailure]:
+    """Make both, where the settings have them and a cell is finished.
 
     Returns:
-        what went wrong: neither is a reason to lose the cells.
+        what went wrong. An error here does not end the campaign.
     """
     failures: list[JobFailure] = []
-    wanted, cells = plan.settings, plan.out / CELLS
-    if wanted.release is not None and plan.done:
-        failures += _attempt(plan, RELEASE, *_release(plan, wanted.release, cells), say)
-    if wanted.report is not None and plan.done:
-        there = [] if wanted.release is None or failures else [plan.out / RELEASE]
-        failures += _attempt(plan, REPORT, *_report(plan, wanted.report, [*there, cells]), say)
+    if not plan.done:
+        return failures
+    cells = plan.out / CELLS
+    names = target_names(plan)
+    if plan.settings.release is not None:
+        argv, make = _release(plan, plan.settings.release, cells, names)
+        failures += _attempt(plan, RELEASE, argv, make, log)
+    if plan.settings.report is not None:
+        has_release = plan.settings.release is not None and not failures
+        paths = [plan.out / RELEASE, cells] if has_release else [cells]
+        argv, make = _report(plan, plan.settings.report, paths, names)
+        failures += _attempt(plan, REPORT, argv, make, log)
     return failures
 
 
 def _attempt(
     plan: CampaignPlan,
     name: str,
-    words: Sequence[object],
+    argv: Sequence[object],
     make: Callable[[], object],
-    say: Callable[[str], object],
+    log: Callable[[str], object],
 ) -> list[JobFailure]:
-    """The failure, if it is one, with the words of the command that does the same."""
+    """Make an output; returns the failure, if there is one.
+
+    Args:
+        argv: the command that does the same, without ``overbench`` and ``--out``.
+    """
     try:
         make()
     except (OverbenchError, OSError) as error:
-        what = Path(name).stem
-        command = shlex.join(["overbench", *map(str, words), "--out", f"{what}-again{Path(name).suffix}"])
-        failure = JobFailure(what, (), str(error), command, "")
-        keep_failure(failure, plan.out, plan.out / WORK / what)
+        stem = Path(name).stem
+        command = shlex.join(["overbench", *map(str, argv), "--out", f"{stem}-again{Path(name).suffix}"])
+        failure = JobFailure(stem, (), str(error), command)
+        keep_failure(failure, plan.out, plan.out / WORK / stem)
         return [failure]
-    say(f"{plan.out / name}: written")
+    log(f"{plan.out / name}: written")
     return []
 
 
 def _release(
-    plan: CampaignPlan, wanted: ReleaseSettings, cells: Path
+    plan: CampaignPlan, release: ReleaseSettings, cells: Path, names: Mapping[str, TargetAlias]
 ) -> tuple[list[object], Callable[[], object]]:
     from overbench.release.aggregate import aggregate
     from overbench.release.release_settings import AggregateSettings
 
-    runs = [job.refreshes for job in plan.refreshes.values() if job.refreshes is not None]
-    sources = [*(run for run in runs if refreshed_prompts(run) is not None), *wanted.sources]
-    words: list[object] = ["aggregate", *sources, "--responses", cells]
-    settings = AggregateSettings.model_validate(wanted.settings)
-    names = target_names(plan)
-    texts = Aliases(settings.aliases, names).texts
-    for name, given in {**wanted.settings, "aliases": texts}.items():
-        flag = f"--{_FLAGS.get(name, name)}"
+    runs = [job.run_dir for job in plan.refreshes.values() if job.run_dir is not None]
+    sources = [*(run for run in runs if refreshed_prompts(run) is not None), *release.sources]
+    settings = AggregateSettings.model_validate(release.settings)
+    argv: list[object] = ["aggregate", *sources, "--responses", cells]
+    for name, given in {**release.settings, "aliases": Aliases(settings.aliases, names).texts}.items():
+        option = f"--{_OPTIONS.get(name, name)}"
         for value in given if isinstance(given, list | tuple) else [given]:
-            if name not in _UNSAID and value not in (None, False):
-                words += [flag] if value is True else [flag, value]
-    return words, lambda: aggregate(
-        sources, [cells], plan.out / RELEASE, settings, overwrite=True, names=names
-    )
+            if name not in _WITHOUT_OPTION and value not in (None, False):
+                argv += [option] if value is True else [option, value]
+
+    def make() -> None:
+        aggregate(sources, [cells], plan.out / RELEASE, settings, overwrite=True, names=names)
+
+    return argv, make
 
 
 def _report(
-    plan: CampaignPlan, wanted: ReportSettings, paths: Sequence[Path]
+    plan: CampaignPlan, report: ReportSettings, paths: Sequence[Path], names: Mapping[str, TargetAlias]
 ) -> tuple[list[object], Callable[[], object]]:
     from overbench.report.write_report import make_report
 
     first = next(iter(plan.settings.system_prompts)), next(iter(plan.settings.decodings))
-    names = target_names(plan)
+    first_asked = [
+        plan.out / CELLS / configuration.name
+        for configuration in plan.configurations
+        if (configuration.system, configuration.decoding) == first
+    ]
 
     def make() -> None:
         make_report(
             paths,
             plan.out / REPORT,
-            aliases=wanted.aliases,
+            aliases=report.aliases,
             names=names,
             facts=checkpoint_facts(plan.settings.targets),
-            title=wanted.title,
-            first_asked=[
-                plan.out / CELLS / one.name
-                for one in configurations(plan.settings)
-                if (one.system, one.decoding) == first
-            ],
+            title=report.title,
+            first_asked=first_asked,
         )
 
-    words: list[object] = ["report", *paths]
-    for alias in Aliases(wanted.aliases, names).texts:
-        words += ["--alias", alias]
-    return words, make
+    argv: list[object] = ["report", *paths]
+    for alias in Aliases(report.aliases, names).texts:
+        argv += ["--alias", alias]
+    return argv, make
 
 
 def target_names(plan: CampaignPlan) -> dict[str, TargetAlias]:
@@ -122,8 +134,8 @@ def target_names(plan: CampaignPlan) -> dict[str, TargetAlias]:
 
     Two targets of the campaign that are one checkpoint keep lm-eval's name.
     """
-    names: dict[str, set[TargetAlias]] = {}
-    keys: dict[str, set[str | None]] = {}
+    names: dict[str, set[TargetAlias]] = defaultdict(set)
+    keys: dict[str, set[str | None]] = defaultdict(set)
     for cell in plan.done:
         configuration = cell.configuration
         target = configuration.target
@@ -132,18 +144,27 @@ def target_names(plan: CampaignPlan) -> dict[str, TargetAlias]:
             continue  # named by all arguments, which a port or a seed may change
         system = configuration.system if configuration.system_text else None
         name = f"{target.name} +system:{system}" if system else target.name
-        names.setdefault(record.target, set()).add(TargetAlias(record.target, name, target.name, system))
-        keys.setdefault(record.target, set()).add(target_key_of(cell, plan.out))
+        names[record.target].add(TargetAlias(record.target, name, target.name, system))
+        keys[record.target].add(plan.results[cell.name].target_key or _logged_key(cell, plan.out))
     for job in plan.refreshes.values():
-        if job.refreshes is not None and refreshed_prompts(job.refreshes) is not None:
-            record = refreshed_target(job.refreshes)
-            keys.setdefault(record.target, set()).add(record.key)
+        if job.run_dir is not None and refreshed_prompts(job.run_dir) is not None:
+            record = refreshed_target(job.run_dir)
+            keys[record.target].add(record.key)
     return {
         key: alias
-        for long, (alias, *others) in names.items()
-        for key in keys[long]
+        for long_name, (alias, *others) in names.items()
+        for key in keys[long_name]
         if key is not None and not others
     }
+
+
+def _logged_key(cell: CampaignCell, out: Path) -> str | None:
+    """The key of the target by a cell's log, for a cell without the key in its ``cell.json``; None where
+    the log can't be read."""
+    try:
+        return next((logged_target(read_run(log)).key for log in sample_logs(cell_folder(cell, out))), None)
+    except OverbenchError:
+        return None
 
 
 def _record(target: CampaignTarget, system_text: str = "") -> TargetRecord:
@@ -151,7 +172,8 @@ def _record(target: CampaignTarget, system_text: str = "") -> TargetRecord:
 
 
 def checkpoint_facts(targets: Sequence[CampaignTarget]) -> dict[str, ModelFacts]:
-    """What targets say of themselves, by lm-eval's names of their checkpoints."""
+    """Family, size and date of release from the settings of targets, by lm-eval's names of their
+    checkpoints."""
     from overbench.report.families import ModelFacts
 
     return {

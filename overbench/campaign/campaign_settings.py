@@ -14,15 +14,17 @@ from typing import Any, Final
 from pydantic import Field, field_validator, model_validator
 
 from generators.refresh.presets import PRESETS
-from generators.refresh.refresh_settings import LabellerSettings, PriceSettings, RefreshSettings
+from generators.refresh.refresh_settings import PriceSettings, RefreshSettings
 from generators.settings import checked, merge, read_settings, with_filters
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.target_settings import PORT, CampaignTarget, DecodingSettings, SettingsPart
 from overbench_tasks.defences.defences import find_defence
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.target_names import Aliases
+from overbench_tasks.tables import SUFFIXES
 
 DEFENCE: Final = "defence:"
-"""Before the name of a defence, in place of a system prompt's text."""
+"""Stands before the name of a defence, in place of the text of a system prompt."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}")
 
@@ -32,34 +34,47 @@ class SetSettings(SettingsPart):
 
     task: str = Field("overbench", description="One of our tasks; it says which prompts are safe.")
     source: str | None = Field(
-        None, description="What takes the place of its prompts: a file, a release, a dataset on the hub."
+        None, description="Prompts that replace the task's own: a file, a release, a dataset on the hub."
     )
-    unsafe_source: str | None = Field(None, description="Of overbench_balance: the same of its unsafe side.")
-    revision: str | None = Field(None, description="Of a dataset on the hub.")
+    unsafe_source: str | None = Field(
+        None, description="With overbench_balance: the same for the unsafe side."
+    )
+    revision: str | None = Field(None, description="The revision of a dataset on the hub.")
     refreshed: bool = Field(
         False,
-        description="In place of a source: the prompts that were refreshed for each target, a set each.",
+        description="Instead of a source: the prompts refreshed for each target, one set a target.",
     )
     limit: int | None = Field(
         None,
         ge=1,
-        description="So many prompts, drawn by sample_seed and spread over the set's categories; of pairs "
-        "whole ones, of a safe and an unsafe side as many of each. The same for every target.",
+        description="How many prompts to ask, drawn by sample_seed and spread over the set's categories. "
+        "Pairs are drawn whole, safe and unsafe sides in equal numbers. Every target gets the same prompts.",
     )
     sample_seed: int | None = Field(None, description="Default: the campaign's.")
     stop_at_ci_width: float | None = Field(
         None,
         ge=0,
         lt=1,
-        description="Stop once the interval of the rate is so wide: 0.04 is plus or minus 2 points. 0: ask "
+        description="Stop once the interval of the rate is this wide: 0.04 is plus or minus 2 points. 0: ask "
         "all. Default: the campaign's.",
     )
     prompts: int | None = Field(
-        None, ge=1, description="How many there will be, for an estimate where they can't be read yet."
+        None,
+        ge=1,
+        description="How many prompts there will be: for the estimate, where they can't be read yet.",
     )
-    targets: tuple[str, ...] | None = Field(None, description="Who is asked. Default: all.")
-    system_prompts: tuple[str, ...] | None = Field(None, description="Asked with which. Default: all.")
-    decodings: tuple[str, ...] | None = Field(None, description="Asked how. Default: all.")
+    targets: tuple[str, ...] | None = Field(None, description="The targets that are asked. Default: all.")
+    system_prompts: tuple[str, ...] | None = Field(
+        None, description="The system prompts it is asked with. Default: all."
+    )
+    decodings: tuple[str, ...] | None = Field(
+        None, description="The decodings it is asked with. Default: all."
+    )
+
+    @field_validator("source", "unsafe_source")
+    @classmethod
+    def _absolute(cls, source: str | None) -> str | None:
+        return None if source is None else absolute_source(source)
 
     @model_validator(mode="after")
     def _one_source(self) -> SetSettings:
@@ -68,8 +83,16 @@ class SetSettings(SettingsPart):
         return self
 
 
+def absolute_source(source: str) -> str:
+    """A source that is on this machine by its full path, so that lm_eval and ``campaign status`` may be
+    started in any folder."""
+    path = Path(source).expanduser()
+    is_here = path.exists() or path.name.removesuffix(".gz").endswith(SUFFIXES)
+    return str(path.absolute()) if is_here else source
+
+
 class ReleaseSettings(SettingsPart):
-    """The release that the answers are joined into: settings of overbench aggregate, and its prompts."""
+    """The release that the replies are joined into: settings of overbench aggregate, and its prompts."""
 
     sources: tuple[Path, ...] = Field(
         (), description="Prompt files, runs or releases beside the campaign's own refreshes."
@@ -77,6 +100,11 @@ class ReleaseSettings(SettingsPart):
     settings: dict[str, Any] = Field(
         default_factory=dict, description="As in overbench aggregate: min_rejections, min_checkpoints, ..."
     )
+
+    @field_validator("sources")
+    @classmethod
+    def _absolute(cls, sources: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(Path(absolute_source(str(source))) for source in sources)
 
 
 class ReportSettings(SettingsPart):
@@ -87,48 +115,52 @@ class ReportSettings(SettingsPart):
 
 
 class RaySettings(SettingsPart):
-    """With ``--engine ray``: how cells are cut, and where their parts are kept."""
+    """With ``--engine ray``: how cells are cut into shards, and where the shards lie."""
 
     shard_prompts: int = Field(
-        50_000, ge=1, description="Prompts of one lm_eval, which loads the model: longer cells are cut."
+        50_000,
+        ge=1,
+        description="The most prompts of one lm_eval, which loads the model: longer cells are cut.",
     )
     shards: str | None = Field(
         None,
-        description="Folder or fsspec address (s3://..., gs://...) for finished parts. Default: in the "
+        description="Folder or fsspec address (s3://..., gs://...) for finished shards. Default: in the "
         "campaign's folder, which all nodes must see then.",
     )
-    max_retries: int = Field(3, ge=-1, description="Of what was lost with a worker or node; -1: no end.")
+    max_retries: int = Field(
+        3, ge=-1, description="How often Ray restarts a task after its worker or node was lost; -1: always."
+    )
 
 
 class CampaignSettings(SettingsPart):
     """Everything that shapes a campaign."""
 
-    out: Path | None = Field(None, description="Its folder. Default: campaigns/NAME OF THE FILE.")
+    out: Path | None = Field(None, description="The campaign's folder. Default: campaigns/NAME OF THE FILE.")
     targets: tuple[CampaignTarget, ...]
     system_prompts: dict[str, str] = Field(
         default_factory=lambda: {"plain": ""},
         min_length=1,
-        description="Text by name; defence:NAME for one of overbench defence; empty for none. The first "
-        "with the first decoding is what the report compares the others with.",
+        description="Name -> text. defence:NAME stands for a text of overbench defence, an empty text for "
+        "none. The report compares the others with the first system prompt and decoding.",
     )
     decodings: dict[str, DecodingSettings] = Field(
         default_factory=lambda: {"greedy": DecodingSettings()}, min_length=1
     )
     sets: dict[str, SetSettings] = Field(min_length=1)
     sample_seed: int = Field(
-        0, description="Of the draw of sets with a limit, and of the order of those with stop_at_ci_width."
+        0, description="Seed of the draw of sets with a limit, and of the order with stop_at_ci_width."
     )
-    stop_at_ci_width: float = Field(0, ge=0, lt=1, description="Of sets that say nothing of it themselves.")
+    stop_at_ci_width: float = Field(0, ge=0, lt=1, description="For sets without a value of their own.")
     labeller: LabellerSettings = LabellerSettings()
     refresh: dict[str, Any] = Field(
         default_factory=dict,
-        description="Settings of every refresh, as its settings file has them; labeller is the campaign's.",
+        description="Settings of every refresh, as in its settings file; the labeller is the campaign's.",
     )
     refresh_preset: str = "default"
-    release: ReleaseSettings | None = Field(None, description="Join the answers into OVERBENCH and -HARD.")
+    release: ReleaseSettings | None = Field(None, description="Join the replies into OVERBENCH and -HARD.")
     report: ReportSettings | None = ReportSettings()
     prices: PriceSettings = PriceSettings()
-    gpus: float | None = Field(None, gt=0, description="That there are: for the estimate.")
+    gpus: float | None = Field(None, gt=0, description="How many GPUs there are: for the estimate.")
     share_model_load: bool = Field(
         True,
         description="One lm_eval for all sets of a target, system prompt and decoding, so that the model is "
@@ -143,14 +175,25 @@ class CampaignSettings(SettingsPart):
     @classmethod
     def _tasks_by_name(cls, value: object) -> object:
         if isinstance(value, Mapping):
-            return {name: {"task": one} if isinstance(one, str) else one for name, one in value.items()}
+            return {
+                name: {"task": settings} if isinstance(settings, str) else settings
+                for name, settings in value.items()
+            }
         return value
+
+    @field_validator("system_prompts")
+    @classmethod
+    def _texts(cls, value: dict[str, str]) -> dict[str, str]:
+        return {
+            name: find_defence(text.removeprefix(DEFENCE)).text if text.startswith(DEFENCE) else text.strip()
+            for name, text in value.items()
+        }
 
     @field_validator("decodings", mode="before")
     @classmethod
     def _defaults_for_none(cls, value: object) -> object:
         if isinstance(value, Mapping):
-            return {name: {} if one is None else one for name, one in value.items()}
+            return {name: {} if decoding is None else decoding for name, decoding in value.items()}
         return value
 
     @model_validator(mode="after")
@@ -168,24 +211,24 @@ class CampaignSettings(SettingsPart):
                     f"{target.in_reports[0]!r}; expected model_args that tell them apart: behind servers, "
                     "other names for model= (--served-model-name)"
                 )
-        known = {
+        names_of = {
             "targets": targets,
             "system_prompts": list(self.system_prompts),
             "decodings": list(self.decodings),
         }
-        for name in chain(*known.values(), self.sets):
+        for name in chain(*names_of.values(), self.sets):
             if not _NAME.fullmatch(name):
                 raise ValueError(
                     f"expected a name of letters, digits and . _ + -, which is a folder's too, got {name!r}"
                 )
         self._folders_apart()
-        for name, one in self.sets.items():
-            for part, names in known.items():
-                for wanted in getattr(one, part) or ():
-                    if wanted not in names:
-                        raise ValueError(f"sets.{name}.{part}: no {wanted!r} among {', '.join(names)}")
+        for set_name, settings in self.sets.items():
+            for part, names in names_of.items():
+                for name in getattr(settings, part) or ():
+                    if name not in names:
+                        raise ValueError(f"sets.{set_name}.{part}: no {name!r} among {', '.join(names)}")
         refreshed = [target for target in self.targets if target.refresh is not False]
-        if any(one.refreshed for one in self.sets.values()) and not refreshed:
+        if any(settings.refreshed for settings in self.sets.values()) and not refreshed:
             raise ValueError("a set has refreshed: true, and no target has refresh: true")
         for target in refreshed:
             if target.server and not target.server.port and PORT in target.model_args:
@@ -197,51 +240,57 @@ class CampaignSettings(SettingsPart):
 
     def _folders_apart(self) -> None:
         """Raise ValueError where a repeat or a refreshed set would have the folders of another."""
-        drawn = [again for name, one in self.decodings.items() for again in one.names(name)]
-        refreshed = [target.name for target in self.targets if target.refresh is not False]
-        asked = [
-            f"{name}-{target}" if one.refreshed else name
-            for name, one in self.sets.items()
-            for target in (refreshed if one.refreshed else [""])
+        decodings = [
+            f"{name}{suffix}" for name, decoding in self.decodings.items() for suffix in decoding.suffixes
         ]
-        for part, names in (("decodings", drawn), ("sets", asked)):
+        refreshed = [target.name for target in self.targets if target.refresh is not False]
+        sets = [
+            f"{name}-{target}" if settings.refreshed else name
+            for name, settings in self.sets.items()
+            for target in (refreshed if settings.refreshed else [""])
+        ]
+        for part, names in (("decodings", decodings), ("sets", sets)):
             if twice := {name for name in names if names.count(name) > 1}:
                 raise ValueError(
                     f"{part}: two would have the folder {twice.pop()!r}, since repeats are called "
                     "DECODING-1, ..., and refreshed sets SET-TARGET; expected other names"
                 )
 
-    def set_settings(self, name: str) -> SetSettings:
-        """A set, with what it leaves to the campaign."""
-        one = self.sets[name]
-        width = self.stop_at_ci_width if one.stop_at_ci_width is None else one.stop_at_ci_width
-        seed = self.sample_seed if one.sample_seed is None else one.sample_seed
-        return one.model_copy(update={"stop_at_ci_width": width, "sample_seed": seed})
+    @property
+    def complete_sets(self) -> dict[str, SetSettings]:
+        """The sets, with the campaign's settings where a set states none of its own."""
+        complete = {}
+        for name, settings in self.sets.items():
+            width, seed = settings.stop_at_ci_width, settings.sample_seed
+            complete[name] = settings.model_copy(
+                update={
+                    "stop_at_ci_width": self.stop_at_ci_width if width is None else width,
+                    "sample_seed": self.sample_seed if seed is None else seed,
+                }
+            )
+        return complete
 
-    def system_text(self, name: str) -> str:
-        """The text of a system prompt; "" for none.
-
-        Raises:
-            OverbenchError: no defence has that name.
-        """
-        text = self.system_prompts[name]
-        return find_defence(text.removeprefix(DEFENCE)).text if text.startswith(DEFENCE) else text.strip()
-
-    def refresh_of(self, target: CampaignTarget, model_args: str | None = None) -> RefreshSettings | None:
-        """The settings of a target's refresh; None where it has none.
-
-        Args:
-            model_args: with the port of its server.
+    @property
+    def refreshes(self) -> dict[str, RefreshSettings]:
+        """Target -> the settings of its refresh, of all targets that have one.
 
         Raises:
             OverbenchError: a setting that can't be used.
         """
-        if target.refresh is False:
-            return None
+        return {
+            target.name: self._refresh_of(target) for target in self.targets if target.refresh is not False
+        }
+
+    def _refresh_of(self, target: CampaignTarget) -> RefreshSettings:
+        port = target.server.port if target.server else 0
         own = target.refresh if isinstance(target.refresh, dict) else {}
-        asked: dict[str, Any] = {"model": target.model, "model_args": model_args or target.model_args}
-        asked |= {"apply_chat_template": target.apply_chat_template, "device": target.device}
-        asked |= {} if target.batch_size is None else {"batch_size": target.batch_size}
+        asked_target: dict[str, Any] = {
+            "model": target.model,
+            "model_args": target.model_args.replace(PORT, str(port)),
+            "apply_chat_template": target.apply_chat_template,
+            "device": target.device,
+        }
+        asked_target |= {} if target.batch_size is None else {"batch_size": target.batch_size}
         if self.refresh_preset not in PRESETS:
             raise OverbenchError(
                 f"refresh_preset: expected one of {', '.join(PRESETS)}, got {self.refresh_preset!r}."
@@ -250,16 +299,16 @@ class CampaignSettings(SettingsPart):
         labeller = {} if "labeller" in given else {"labeller": self.labeller.model_dump()}
         settings = merge({**PRESETS[self.refresh_preset], **labeller}, given)
         return checked(
-            RefreshSettings, merge(settings, {"target": asked}), f"targets.{target.name}.refresh: "
+            RefreshSettings, merge(settings, {"target": asked_target}), f"targets.{target.name}.refresh: "
         )
 
 
 EARLIER_NAMES: Final = {"until_width": "stop_at_ci_width", "sets_together": "share_model_load"}
-"""Settings of a campaign and of its sets in earlier versions, and what they are called now."""
+"""Earlier name of a setting of a campaign or a set -> its name today."""
 
 
 def with_todays_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A campaign's settings under the names of today, and the earlier names that stood in their place.
+    """A campaign's settings under the names of today, and the earlier names that were replaced.
 
     Raises:
         OverbenchError: a setting is there under both names.
@@ -267,10 +316,10 @@ def with_todays_names(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list
     renamed, earlier = _renamed(settings)
     if isinstance(sets := renamed.get("sets"), Mapping):
         renamed["sets"] = dict(sets)
-        for name, one_set in sets.items():
-            if isinstance(one_set, Mapping):
-                renamed["sets"][name], more = _renamed(one_set)
-                earlier += more
+        for name, settings_of_set in sets.items():
+            if isinstance(settings_of_set, Mapping):
+                renamed["sets"][name], earlier_in_set = _renamed(settings_of_set)
+                earlier += earlier_in_set
     return renamed, list(dict.fromkeys(earlier))
 
 
@@ -283,10 +332,10 @@ def _renamed(section: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def load_campaign(file: Path) -> CampaignSettings:
-    """The settings of a campaign's file; one under an earlier name is taken with a warning.
+    """The settings in a campaign's file. Earlier names are accepted with a warning.
 
     Raises:
-        OverbenchError: names each setting that can't be used, with the nearest known name of an unknown one.
+        OverbenchError: names each setting that can't be used, and the nearest known name of an unknown one.
     """
     given, earlier = with_todays_names(read_settings(file))
     for name in earlier:
@@ -296,10 +345,7 @@ def load_campaign(file: Path) -> CampaignSettings:
             stacklevel=2,
         )
     settings = checked(CampaignSettings, given, f"{file}: ")
-    for name in settings.system_prompts:
-        settings.system_text(name)
-    for target in settings.targets:
-        settings.refresh_of(target)
+    refreshes = settings.refreshes
     labeller = settings.labeller
     try:
         labeller.kind.settings(labeller.by_args)  # no key is asked for yet
@@ -310,25 +356,24 @@ def load_campaign(file: Path) -> CampaignSettings:
         from overbench.release.release_settings import AggregateSettings
 
         joined = checked(AggregateSettings, settings.release.settings, f"{file}, release.settings: ")
-        refreshes = {one.name: settings.refresh_of(one) for one in settings.targets}
         for source in settings.release.sources:
             find_source(source, joined.prompts, Aliases(joined.aliases))
-        if not settings.release.sources and not any(refreshes.values()):
+        if not settings.release.sources and not refreshes:
             raise OverbenchError(
                 f"{file}: a release has prompts of refreshes or of release.sources, and there are neither. "
                 "Name the prompts in release.sources, or leave release out."
             )
-        for name, one in refreshes.items():
-            if one and not joined.relabel and _labels(one.labeller) != _labels(labeller):
+        for name, refresh in refreshes.items():
+            if not joined.relabel and _labels(refresh.labeller) != _labels(labeller):
                 raise OverbenchError(
-                    f"{file}: a release has one labeller, and {name}'s refresh has {one.labeller.by} where "
-                    f"cells have {labeller.by}, or another judge. Leave out refresh.labeller, or make it the "
-                    "same as labeller."
+                    f"{file}: a release has one labeller, and {name}'s refresh has {refresh.labeller.by} "
+                    f"where cells have {labeller.by}, or another judge. Leave out refresh.labeller, or "
+                    "make it the same as labeller."
                 )
     return settings
 
 
 def _labels(labeller: LabellerSettings) -> tuple[str, ...]:
-    """What tells its labels from another's in a release."""
+    """What distinguishes its labels from those of another labeller in a release."""
     apart = labeller.kind.labels_apart(labeller.kind.settings(labeller.by_args))
     return apart or (labeller.by, json.dumps(labeller.by_args, sort_keys=True))

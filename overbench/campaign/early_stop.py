@@ -1,7 +1,8 @@
-"""A cell that stops once its interval is narrow enough: one lm_eval for each look, each asking more prompts.
+"""A cell that stops once its interval is narrow enough: a series of lm_evals, each of which asks more
+prompts.
 
-What earlier ones were answered comes from the cache, so the last output is of all prompts asked, and is the
-cell's: an ordinary one with ``--limit``.
+Replies to the prompts of earlier lm_evals come from the cache. So the last output covers all prompts asked.
+It is the cell's output: an ordinary one with ``--limit``.
 """
 
 from __future__ import annotations
@@ -11,37 +12,29 @@ from pathlib import Path
 from overbench.campaign.campaign_jobs import CampaignJob
 from overbench.release.partial_runs import sides_asked
 from overbench_tasks.metrics.stop_at_ci_width import SideSoFar, next_look
-from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
+from overbench_tasks.outcomes.logs import read_run, sample_logs
 
 
-def runs_of(job: CampaignJob, out: Path) -> list[LoggedRun]:
-    """What a job's lm_evals have written so far, of each task the latest last.
+def first_limit(job: CampaignJob) -> int | None:
+    """``--limit`` of a job's first lm_eval; None where a single lm_eval asks all prompts."""
+    if not job.stop_at_ci_width:
+        return None
+    task_spec = job.cells[0].task_spec
+    look = next_look([SideSoFar(0, 0, total) for total in task_spec.sides], 0, job.stop_at_ci_width)
+    return min(look or task_spec.prompts, task_spec.prompts)
+
+
+def next_limit(job: CampaignJob, out: Path, limit: int | None) -> int | None:
+    """``--limit`` of the lm_eval after the one with ``limit``; None where the job is done.
 
     Raises:
         OverbenchError: a log or its results can't be read.
     """
+    if limit is None or limit >= job.cells[0].task_spec.prompts:
+        return None
     runs = [read_run(file) for file in sample_logs(job.folder(out) / "output")]
-    return sorted(runs, key=lambda run: run.date)
-
-
-def first_limit(job: CampaignJob) -> int | None:
-    """``--limit`` of a job's first lm_eval; None: it asks what its command says, and once."""
-    if not job.stop_at_ci_width:
+    if not runs:
         return None
-    asked = job.cells[0].task_spec
-    look = next_look([SideSoFar(0, 0, total) for total in asked.sides], 0, job.stop_at_ci_width)
-    return min(look or asked.prompts, asked.prompts)
-
-
-def next_limit(job: CampaignJob, out: Path, limit: int | None) -> int | None:
-    """``--limit`` of the lm_eval that is to follow the one with ``limit``; None: the job is done.
-
-    Raises:
-        OverbenchError: no log was written, or it can't be read.
-    """
-    asked = job.cells[0].task_spec if limit else None
-    runs = runs_of(job, out) if asked else []
-    if asked is None or limit is None or limit >= asked.prompts or not runs:
-        return None
-    look = next_look([*sides_asked(runs[-1]).values()], limit, job.stop_at_ci_width)
-    return look and min(look, asked.prompts)
+    latest = max(runs, key=lambda run: run.date)
+    look = next_look([*sides_asked(latest).values()], limit, job.stop_at_ci_width)
+    return look and min(look, job.cells[0].task_spec.prompts)

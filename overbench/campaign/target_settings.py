@@ -15,7 +15,7 @@ from overbench_tasks.outcomes.target_names import name_target
 from overbench_tasks.outcomes.target_record import how_asked
 
 PORT: Final = "{port}"
-"""In model arguments and commands, where the port of a target's server comes."""
+"""Stands for the port of a target's server, in model arguments and commands."""
 
 
 _GEN_KWARGS: Final = (
@@ -40,17 +40,17 @@ _GEN_KWARGS: Final = (
     "length_penalty",
     "no_repeat_ngram_size",
 )
-"""Names that one nearly like them is a slip of; backends and servers take others, too."""
+"""Common names, to detect misspelt ones. Backends and servers accept other names as well."""
 
 
 class SettingsPart(BaseModel):
-    """Of the settings of a campaign: unknown names are errors."""
+    """A section of the settings of a campaign. Unknown names are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ServerSettings(SettingsPart):
-    """A server that answers for one target: started before it is asked, waited for, and stopped."""
+    """A server for one target: started and waited for before the target is asked, and stopped afterwards."""
 
     command: str = Field(
         description="Template of the command line, without a shell: {port} and {model} are filled in."
@@ -60,20 +60,20 @@ class ServerSettings(SettingsPart):
     @classmethod
     def _words(cls, command: str) -> str:
         if not shlex.split(command):
-            raise ValueError("expected the words of a command")
+            raise ValueError("expected a command, got an empty text")
         return command
 
-    port: int = Field(0, ge=0, lt=65536, description="0: any that is free.")
+    port: int = Field(0, ge=0, lt=65536, description="0: any free port.")
     ready: str = Field(
-        "http://127.0.0.1:{port}/v1/models", description="Answers HTTP 200 once the server is up."
+        "http://127.0.0.1:{port}/v1/models", description="A URL that answers HTTP 200 once the server is up."
     )
-    timeout_sec: float = Field(900, gt=0, description="How long to wait for that.")
+    timeout_sec: float = Field(900, gt=0, description="The longest time to wait for that.")
 
 
 class CampaignTarget(SettingsPart):
-    """One checkpoint, by lm-eval's own names, and what is known of it."""
+    """One checkpoint, by lm-eval's own names, with facts about it."""
 
-    name: str = Field(description="In folders and messages; the report names targets by their checkpoints.")
+    name: str = Field(description="Its name in folders, messages and the report.")
     model: str = Field("hf", description="lm-eval's model type.")
     model_args: str = Field(description="lm-eval's model arguments; {port} is the server's.")
     batch_size: str | None = Field(None, coerce_numbers_to_str=True, description="As in lm_eval.")
@@ -82,32 +82,35 @@ class CampaignTarget(SettingsPart):
     family: str | None = Field(None, description="For the report, as are size, released and line.")
     size: float | None = Field(None, gt=0, description="Billions of parameters.")
     released: str | None = Field(None, pattern=r"^\d{4}-(0[1-9]|1[0-2])$", description="YYYY-MM.")
-    line: str | None = Field(None, description="Of versions of one model: what they have in common.")
-    gpus: float = Field(0, ge=0, description="That it takes: for the estimate, and for Ray.")
+    line: str | None = Field(None, description="The same name for all versions of one model.")
+    gpus: float = Field(0, ge=0, description="GPUs that it takes: for the estimate, and for Ray.")
     cpus: float = Field(1, ge=0, description="Cores that it takes: for Ray.")
-    memory: float = Field(0, ge=0, description="GiB that it takes beside its GPUs' own: for Ray.")
+    memory: float = Field(
+        0, ge=0, description="GiB of memory that it takes, without the memory of GPUs: for Ray."
+    )
     tokens_per_second: float | None = Field(
         None,
         gt=0,
-        description="New tokens, on all its GPUs together: for the estimate, until 5,000 replies "
-        "have shown it.",
+        description="New tokens a second on all its GPUs together: for the estimate, until 5,000 replies "
+        "have been measured.",
     )
-    prices: PriceSettings | None = Field(None, description="Of an API, for the estimate.")
+    prices: PriceSettings | None = Field(None, description="Prices of an API: for the estimate.")
     server: ServerSettings | None = None
     refresh: bool | dict[str, Any] = Field(
-        False, description="Make prompts for it first; settings of a refresh, on top of the campaign's."
+        False,
+        description="Make prompts for it first. Or settings of that refresh, which override the campaign's.",
     )
 
     @property
     def served_model(self) -> str:
-        """What {model} stands for in a server's command."""
-        found = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", self.model_args)
-        return found[1] if found else self.name
+        """The value of {model} in a server's command."""
+        model = re.search(r"(?:^|,)(?:pretrained|model)=([^,]+)", self.model_args)
+        return model[1] if model else self.name
 
     @property
     def in_reports(self) -> tuple[str, str]:
-        """Its name in releases and reports, and what else tells it from others there, as JSON."""
-        arguments = (one.partition("=") for one in self.model_args.split(","))
+        """Its name in releases and reports, and what else distinguishes it there, as JSON."""
+        arguments = (argument.partition("=") for argument in self.model_args.split(","))
         given = {name.strip(): value.strip() for name, _, value in arguments}
         record = name_target(self.model, given, apply_chat_template=self.apply_chat_template)
         return record.target, json.dumps(how_asked(record), sort_keys=True)
@@ -121,17 +124,20 @@ class DecodingSettings(SettingsPart):
         description="As in lm_eval, on top of the task's: temperature, max_gen_toks, ...",
     )
     repeats: int = Field(
-        1, ge=1, description="Runs with seeds of their own; more than one only at a temperature above 0."
+        1,
+        ge=1,
+        description="How many runs, each with its own seed; more than 1 only at a temperature above 0.",
     )
 
     @property
     def sampled(self) -> bool:
-        """Whether chance is in the replies."""
+        """Whether replies are sampled."""
         return bool(self.gen_kwargs.get("do_sample")) or float(self.gen_kwargs.get("temperature", 0)) > 0
 
-    def names(self, name: str) -> list[str]:
-        """What its repeats are called in folders."""
-        return [name] if self.repeats == 1 else [f"{name}-{n}" for n in range(1, self.repeats + 1)]
+    @property
+    def suffixes(self) -> list[str]:
+        """For each repeat, what follows the name of the decoding in the name of its folder."""
+        return [""] if self.repeats == 1 else [f"-{repeat}" for repeat in range(1, self.repeats + 1)]
 
     @model_validator(mode="after")
     def _repeats_differ(self) -> DecodingSettings:

@@ -12,14 +12,16 @@ from overbench_tasks.text import printable
 
 
 def campaign(
-    what: Annotated[str, typer.Argument(help="A YAML file of settings; or the word status.")],
+    file_or_status: Annotated[
+        str, typer.Argument(metavar="FILE|status", help="A YAML file of settings; or the word status.")
+    ],
     folder: Annotated[Path | None, typer.Argument(help="With status: the campaign's folder.")] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="The campaign's folder. Default: campaigns/NAME OF THE FILE."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry_run", help="Say what is left to do, what it takes and costs; then stop.")
+        bool, typer.Option("--dry_run", help="Print what is left to do, what it takes and costs; then stop.")
     ] = False,
     stop_at_ci_width: Annotated[
         float,
@@ -27,12 +29,12 @@ def campaign(
             "--stop_at_ci_width",
             min=0,
             max=0.99,
-            help="In place of the file's: stop asking once the interval of a cell's rate is so wide. 0.04 is "
-            "plus or minus 2 points.",
+            help="Instead of the file's: stop asking once the interval of a cell's rate is this wide. 0.04 "
+            "is plus or minus 2 points.",
         ),
     ] = 0,
     until_width: Annotated[
-        float, typer.Option("--until_width", min=0, max=0.99, hidden=True, help="Of before 0.2.0.")
+        float, typer.Option("--until_width", min=0, max=0.99, hidden=True, help="Earlier name.")
     ] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once, without Ray.")] = 1,
     engine: Annotated[
@@ -40,12 +42,12 @@ def campaign(
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="With --engine ray: a standing cluster: auto. Default: Ray on this machine."),
+        typer.Option(help="With --engine ray: a running cluster: auto. Default: Ray on this machine."),
     ] = None,
 ) -> None:
     """Ask every target every set, with each system prompt and decoding; then aggregate and report.
 
-    Stopped or killed, the same command goes on where it was. Exit code 1: something failed; all else is done.
+    After an interruption the same command goes on. Exit code 1: something failed; everything else is done.
     """
     from overbench.campaign.campaign import run_campaign
     from overbench.campaign.campaign_estimate import estimate
@@ -58,50 +60,53 @@ def campaign(
     from overbench.campaign.engines.ray_engine import RayEngine
     from overbench_tasks.errors import OverbenchError
 
-    if what == "status" and folder is not None:
+    if file_or_status == "status" and folder is not None:
         for line in status_of(make_plan(settings_in(folder), folder)):
             typer.echo(line)
         return
     if folder is not None:
-        raise OverbenchError(f"Expected one settings file, or status and a folder, got {what} and {folder}.")
-    file = Path(what)
+        raise OverbenchError(
+            f"Expected one settings file, or status and a folder, got {file_or_status} and {folder}."
+        )
+    file = Path(file_or_status)
     settings = load_campaign(file)
     if until_width:
         typer.echo("--until_width is --stop_at_ci_width since 0.2.0; the old name goes with 0.3.", err=True)
     if stop_at_ci_width := stop_at_ci_width or until_width:
         settings = settings.model_copy(update={"stop_at_ci_width": stop_at_ci_width})
-    place = out or settings.out or Path("campaigns") / file.stem
+    campaign_folder = out or settings.out or Path("campaigns") / file.stem
     if engine not in ("local", "ray"):
         raise OverbenchError(f"--engine: expected local or ray, got {engine!r}.")
     if address is not None and engine != "ray":
         raise OverbenchError(f"--address {address} is of a Ray cluster. Add --engine ray, or leave it out.")
-    if re.match(r"\w{2,}:/", str(place)):
+    if re.match(r"\w{2,}:/", str(campaign_folder)):
         raise OverbenchError(
-            f"--out: expected a folder that this machine sees, got the address {place}. With --engine ray, "
-            "ray.shards takes one for the finished parts of cells."
+            f"--out: expected a folder that this machine sees, got the address {campaign_folder}. With "
+            "--engine ray, ray.shards takes an address for the finished shards of cells."
         )
     if dry_run:
-        for line in estimate_lines(estimate(make_plan(settings, place)), ray=engine == "ray"):
+        for line in estimate_lines(estimate(make_plan(settings, campaign_folder)), ray=engine == "ray"):
             typer.echo(line)
         return
-    chosen: Engine = LocalEngine(jobs, _say)
+    chosen_engine: Engine = LocalEngine(jobs, _echo)
     if engine == "ray":
-        chosen = RayEngine(settings.ray, address, _say)
+        chosen_engine = RayEngine(settings.ray, address, _echo)
     try:
-        found = run_campaign(settings, place, chosen, _say)
+        outcome = run_campaign(settings, campaign_folder, chosen_engine, _echo)
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
         raise typer.Exit(130) from None
-    typer.echo(f"{place}: {found.done:,} of {found.cells:,} cells are done, {found.new:,} of them now.")
-    for failure in found.failures:
-        first, *more = failure_lines(failure)
+    done = f"{outcome.done:,} of {outcome.cells:,} cells are done, {outcome.new:,} of them now"
+    typer.echo(f"{campaign_folder}: {done}.")
+    for failure in outcome.failures:
+        first, *others = failure_lines(failure)
         typer.secho(f"FAILED {first}", fg="red", err=True)
-        for line in more:
+        for line in others:
             typer.echo(line, err=True)
-    if found.failures:
+    if outcome.failures:
         raise typer.Exit(1)
 
 
-def _say(line: str) -> None:
-    """What models and servers have said is in some lines."""
+def _echo(line: str) -> None:
+    """Print a line, which may hold output of models and servers."""
     typer.echo(printable(line))

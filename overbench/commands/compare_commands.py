@@ -1,4 +1,4 @@
-"""The command ``compare``: may a build go on?"""
+"""The command ``compare``: did a new version of a model get worse?"""
 
 from __future__ import annotations
 
@@ -29,33 +29,36 @@ def compare(
     base: Annotated[
         str,
         typer.Argument(
-            help="What is there: lm-eval's output folder (run with --log_samples) or a release; where "
-            "it holds several targets, FOLDER:TARGET."
+            help="The model as it is: lm-eval's output folder (run with --log_samples) or a release. Name a "
+            "target among several with FOLDER:TARGET."
         ),
     ],
-    new: Annotated[str, typer.Argument(help="What is to take its place.")],
+    new: Annotated[str, typer.Argument(help="The model that is to replace it, given in the same way.")],
     more_base: Annotated[
         list[Path] | None,
-        typer.Option("--more_base", help="A further output folder of BASE: its repetition or other tasks."),
+        typer.Option(
+            "--more_base",
+            help="Another output folder of BASE: a repetition, or other tasks. May be repeated.",
+        ),
     ] = None,
     more_new: Annotated[
-        list[Path] | None, typer.Option("--more_new", help="The same of NEW. Both may be repeated.")
+        list[Path] | None, typer.Option("--more_new", help="Another output folder of NEW. May be repeated.")
     ] = None,
     given: Given,
-    json_output: Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Write it as Markdown, too: for a pull request.")
+        Path | None, typer.Option("--markdown", help="Also write Markdown to this file, for a pull request.")
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option("--junit", help="Write it as JUnit XML, too: for a build server.")
+        Path | None, typer.Option("--junit", help="Also write JUnit XML to this file, for a build server.")
     ] = None,
 ) -> None:
-    """Did NEW get worse than BASE, in over-refusal or in harmful compliance?
+    """Test whether NEW refuses more harmless prompts than BASE, or complies with more harmful ones.
 
-    Exit code 1: it did, significantly and by more than --max_increase. 2: the data can't tell, or can't be
-    used. 0: nothing shows that it did.
+    Exit code 0: nothing shows that NEW got worse. 1: NEW got worse, significantly and by more than
+    --max_increase. 2: the data can't tell, or an input can't be used.
     """
-    from overbench.compare.compare_output import as_json, junit_xml, markdown_page, terminal_lines
+    from overbench.compare.compare_output import as_json, comparison_lines, junit_xml, markdown_page
     from overbench.compare.decision import CANNOT_TELL, compare_targets
     from overbench.compare.sides import read_side
     from overbench_tasks.errors import OverbenchError
@@ -65,14 +68,16 @@ def compare(
     try:
         before = read_side(base, more_base or (), relabel=settings.relabel)
         after = read_side(new, more_new or (), relabel=settings.relabel)
-        found = compare_targets(before, after, settings)
+        comparison = compare_targets(before, after, settings)
         for file, text_of in ((markdown, markdown_page), (junit, junit_xml)):
             if file is not None:
                 with whole_file(file) as out:
-                    out.write(text_of(found))
+                    out.write(text_of(comparison))
     except (OverbenchError, OSError) as error:
-        # 1 means that a target got worse, which is more than an error says.
+        # Exit code 1 would say that a target got worse.
         typer.secho(f"Error: {error}", fg="red", err=True)
         raise typer.Exit(CANNOT_TELL) from None
-    typer.echo(json.dumps(as_json(found), indent=2) if json_output else "\n".join(terminal_lines(found)))
-    raise typer.Exit(found.exit_code)
+    typer.echo(
+        json.dumps(as_json(comparison), indent=2) if json_output else "\n".join(comparison_lines(comparison))
+    )
+    raise typer.Exit(comparison.exit_code)

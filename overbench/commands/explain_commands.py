@@ -1,4 +1,4 @@
-"""The command ``explain``: which words of a prompt make this target refuse it?"""
+"""The command ``explain``: which words of a prompt make a model refuse it?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from overbench_tasks.labellers.registry import LABELLERS
 from overbench_tasks.text import number_of
 
 SHOWN = 10
-"""Explanations of a set in the terminal; the page has all of them."""
+"""How many explanations the terminal shows; the page has all."""
 
 
 @offers(
@@ -31,10 +31,10 @@ SHOWN = 10
         "--apply_chat_template": "target.apply_chat_template",
         "--max_gen_toks": "target.max_gen_toks",
         "--units": "units",
-        "--by": "by",
+        "--edit": "by",
         "--samples": "samples",
         "--temperature": "temperature",
-        "--by_probability": "by_probability",
+        "--refusal_probability": "by_probability",
         "--budget_calls": "budget_calls",
     },
 )
@@ -44,7 +44,9 @@ def explain(
     run: Annotated[
         list[str] | None,
         typer.Option(
-            "--run", help="Instead of a prompt: lm-eval's output folder or sample log; its refused prompts."
+            "--run",
+            help="Instead of a prompt: lm-eval's output folder or sample log, whose refused prompts are "
+            "taken.",
         ),
     ] = None,
     prompts: Annotated[
@@ -52,7 +54,12 @@ def explain(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-L", min=1, help="So many prompts of the run or file, drawn at random."),
+        typer.Option(
+            "--limit",
+            "-L",
+            min=1,
+            help="How many prompts of the run or file to draw at random. Default: all.",
+        ),
     ] = None,
     given: Given,
     labeller: Annotated[
@@ -60,53 +67,56 @@ def explain(
     ] = "rules",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A folder for the records, the summary and a page."),
+        typer.Option(
+            "--out", "-o", help="A folder for the records (JSONL), a summary (JSON) and a page (HTML)."
+        ),
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print the records, a line each.")] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON record a line instead of text.")
+    ] = False,
 ) -> None:
-    """Which words of a prompt make this target refuse it? And which sentences of its system instruction?
+    """Find the words of a prompt, and the sentences of a system instruction, that make a model refuse it.
 
-    Takes words out until the refusal turns, on the target itself, and shows a minimal set of them. Stopped or
-    killed, the same command goes on where it was.
+    It removes words and asks the model again until it answers, and shows a smallest set of words without
+    which it answers. After an interruption, run the same command again: saved replies are used.
     """
     from generators.targets.target import Target
     from overbench.explain import explain_run
     from overbench.explain.explain_output import explanation_lines, summary_lines
 
-    if sum(one is not None for one in (prompt, run or None, prompts)) != 1:
+    if sum(source is not None for source in (prompt, run or None, prompts)) != 1:
         raise OverbenchError('Expected one of "PROMPT", --run LOGS and --prompts FILE.')
     settings = validated(ExplainSettings, {"target": {}, **given, "labeller": {"by": labeller}})
     unsafe: Mapping[str, bool] = {}
     if prompt is not None:
-        asked = explain_run.one_prompt(prompt)
+        chosen = explain_run.one_prompt(prompt)
     elif prompts is not None:
-        asked = explain_run.prompts_of_file(prompts)
+        chosen = explain_run.prompts_of_file(prompts)
     else:
         of_run = explain_run.refused_prompts(run or [])
-        asked, unsafe = list(of_run.refused), of_run.unsafe
+        chosen, unsafe = list(of_run.refused), of_run.unsafe
         for note in of_run.notes(settings.target.system_instruction):
             typer.echo(note, err=True)
-    if len(few := explain_run.drawn(asked, limit)) < len(asked):
-        typer.echo(f"{len(few):,} of {len(asked):,} prompts, drawn at random.", err=True)
-        asked = few
+    if len(drawn := explain_run.drawn(chosen, limit)) < len(chosen):
+        typer.echo(f"{len(drawn):,} of {len(chosen):,} prompts, drawn at random.", err=True)
     target = Target(settings.target, settings.generation)
-    found = []
+    explanations = []
     try:
-        for one in explain_run.explain(asked, settings, target, out, unsafe):
-            found.append(one)
+        for explanation in explain_run.explain(drawn, settings, target, out, unsafe):
+            explanations.append(explanation)
             if json_output:
-                typer.echo(json.dumps(one.to_json()))
-            elif len(found) <= SHOWN:
-                typer.echo("\n".join(explanation_lines(one, settings.target.system_instruction)))
+                typer.echo(json.dumps(explanation.to_json()))
+            elif len(explanations) <= SHOWN:
+                typer.echo("\n".join(explanation_lines(explanation, settings.target.system_instruction)))
     except KeyboardInterrupt:
-        typer.echo("Stopped; nothing is lost. To go on, start the same command again.", err=True)
+        typer.echo("Stopped; nothing is lost. Run the same command again to continue.", err=True)
         raise typer.Exit(130) from None
-    if len(found) > 1 and not json_output:
-        typer.echo("\n".join(summary_lines(found, unsafe)))
+    if len(explanations) > 1 and not json_output:
+        typer.echo("\n".join(summary_lines(explanations, unsafe)))
     if out is not None and not json_output:
-        typer.echo(f"{out / 'explain.html'}: {number_of(len(found), 'prompt')}")
-    if found and all(one.reason == "request_failed" for one in found):
+        typer.echo(f"{out / 'explain.html'}: {number_of(len(explanations), 'prompt')}")
+    if explanations and all(explanation.reason == "request_failed" for explanation in explanations):
         raise OverbenchError(
-            "Every request to the target failed; the warning above says why. Mend that, then start the same "
-            "command again: it asks them again."
+            "Every request to the target failed; the warning above says why. Mend that, then run the same "
+            "command again: it repeats the requests."
         )

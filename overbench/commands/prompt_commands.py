@@ -25,12 +25,12 @@ def diversity(
     *,
     files: Annotated[
         list[str],
-        typer.Argument(help="Prompt files (JSONL, CSV, Parquet) or releases, also as NAME=FILE."),
+        typer.Argument(help="Prompt files (JSONL, CSV, Parquet) or releases. NAME=FILE gives a file a name."),
     ],
     given: Given,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")] = False,
 ) -> None:
-    """How varied sets of prompts are, side by side: Self-BLEU, distinct-n, neighbours, openings, lengths."""
+    """Measure how varied sets of prompts are: Self-BLEU, distinct-n, neighbours, openings, lengths."""
     from overbench.diversity.diversity import describe, read_sets
 
     settings = validated(DiversitySettings, given)
@@ -43,19 +43,24 @@ def diversity(
 
 
 def defence(
-    name: Annotated[str | None, typer.Argument(help="Print this one's text. Without it: list them.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The defence to print. Without it: list all defences.")
+    ] = None,
 ) -> None:
-    """Print a published defence for lm_eval --system_instruction "$(overbench defence NAME)", or list all."""
+    """Print a published defence prompt for lm_eval --system_instruction, or list all of them."""
     from overbench_tasks.defences.defences import defences, find_defence
 
     if name is not None:
         typer.echo(find_defence(name).text)
         return
-    for one in defences().values():
-        source = " ".join(filter(None, (one.source, one.url)))
-        typer.echo(f"{one.name:20} {one.idea}\n{'':20} {source}")
-        if one.departs:
-            typer.echo(f"{'':20} {one.departs}")
-        if one.orders_refusal:
-            typer.echo(f"{'':20} tells to decline whole subjects: what follows it is no over-refusal")
-    typer.echo("All in our own words (Apache-2.0); none of the sources' texts is taken over.")
+    for text in defences().values():
+        source = " ".join(filter(None, (text.source, text.url)))
+        typer.echo(f"{text.name:20} {text.idea}\n{'':20} {source}")
+        if text.departs:
+            typer.echo(f"{'':20} {text.departs}")
+        if text.orders_refusal:
+            typer.echo(
+                f"{'':20} orders the model to decline whole subjects: a refusal that follows this order is "
+                "no over-refusal"
+            )
+    typer.echo("All texts are written for this package (Apache-2.0); none is copied from its source.")

@@ -27,7 +27,7 @@ from overbench_tasks.text import number_of
 Where = Annotated[
     Path | None,
     typer.Argument(
-        help="A YAML file of settings, or a run directory to go on with. Without it: flags alone."
+        help="A YAML file with settings, or a run directory to continue. Without it, flags give all settings."
     ),
 ]
 RunDirectory = Annotated[Path, typer.Argument(help="A run directory.")]
@@ -64,27 +64,31 @@ def refresh(
     moderation: Annotated[
         list[str] | None,
         typer.Option(
-            "--moderation", help="A judge's model name, may be repeated; or none, which is recorded."
+            "--moderation",
+            help="The model of a judge of harmlessness. May be repeated. none: no judge, which is recorded.",
         ),
     ] = None,
     preset: Annotated[
-        str, typer.Option("--preset", help=f"One of {', '.join(PRESETS)}; paper: the paper's settings.")
+        str, typer.Option("--preset", help=f"One of {', '.join(PRESETS)}. paper: the settings of the paper.")
     ] = "default",
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting, as section.name=value; may be repeated."),
+        typer.Option("--set", help="Any other setting, as section.name=value. May be repeated."),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry_run", help="Say what would be done, how many calls, and the cost; then stop."),
+        typer.Option(
+            "--dry_run", help="Show what would be done, with how many calls and at what cost, then stop."
+        ),
     ] = False,
     until: Annotated[
         str | None, typer.Option("--until", help=f"Stop after this stage: {', '.join(STAGES)}.")
     ] = None,
 ) -> None:
-    """Make new, harmless prompts that one checkpoint refuses; then: lm_eval --tasks overbench_model.
+    """Make new harmless prompts that a checkpoint refuses, for the task overbench_model.
 
-    Stopped or killed, the same command goes on where it was; so does: overbench refresh RUN_DIRECTORY
+    After an interruption, run the same command again, or overbench refresh RUN_DIRECTORY: finished work is
+    skipped.
     """
     overrides = {**given, **_moderation(moderation)}
     if (begun := _begun(where, run_dir, given)) is not None:
@@ -102,12 +106,11 @@ def refresh(
         for line in plan_lines(settings):
             typer.echo(line)
         return
-    _work(folder, settings, until)
+    _run(folder, settings, until)
 
 
 def _begun(where: Path | None, run_dir: Path | None, given: Given) -> Path | None:
-    """The run directory to go on with: one that is named in place of a settings file, or ``--run_dir``
-    without a target beside it."""
+    """The run directory to continue: given in place of settings, or by --run_dir without a target."""
     if where is not None and where.is_dir():
         if run_dir is not None and run_dir.resolve() != where.resolve():
             raise OverbenchError(f"Expected one run directory, got {where} and --run_dir {run_dir}.")
@@ -124,29 +127,32 @@ def _moderation(names: list[str] | None) -> dict[str, Any]:
     return {"moderation": {"none": nobody, "judges": [] if nobody else judges, "classifier": None}}
 
 
-def _work(folder: Path, settings: RefreshSettings, until: str | None) -> None:
+def _run(folder: Path, settings: RefreshSettings, until: str | None) -> None:
     with Store(folder) as store:
         run = Run(settings, store, typer.echo)
         try:
             run.check(until)
             exported = loop.refresh(run, until)
         except KeyboardInterrupt:
-            typer.echo(f"Stopped; nothing is lost. To go on: overbench refresh {folder}", err=True)
+            typer.echo(f"Stopped; nothing is lost. To continue: overbench refresh {folder}", err=True)
             raise typer.Exit(130) from None
-        turned_away = [f"{n:,} by {gate} ({why})" for (gate, why), n in store.decisions().items() if gate]
+        rejected = [
+            f"{count:,} by {name} ({reason})" for (name, reason), count in store.decisions().items() if name
+        ]
     if exported.folder is None:
-        most = f" Turned away: {', '.join(turned_away[:3])}." if turned_away else ""
+        most = f" Rejected: {', '.join(rejected[:3])}." if rejected else ""
         typer.echo(
-            f"{folder}: nothing to evaluate on yet, since no prompt has passed all filters and been answered "
-            f"by the target.{most} More: overbench status {folder}"
+            f"{folder}: there is no prompt to evaluate on yet. A prompt counts once it has passed all "
+            "filters "
+            f"and the target has replied to it.{most} More: overbench status {folder}"
         )
         return
     typer.echo(
-        f"{folder}: {number_of(exported.accepted, 'prompt')} passed all filters, and the target refuses "
-        f"{exported.verified:,}. In {exported.folder}"
+        f"{exported.folder}: {number_of(exported.accepted, 'prompt')} passed all filters, and the target "
+        f"refuses {exported.verified:,} of them."
     )
     if exported.verified:
-        typer.echo(f"Now: lm_eval --tasks overbench_model {evaluation_flags(settings, exported.folder)}")
+        typer.echo(f"Next: lm_eval --tasks overbench_model {evaluation_flags(settings, exported.folder)}")
 
 
 def evaluation_flags(settings: RefreshSettings, folder: Path) -> str:
@@ -163,36 +169,41 @@ def evaluation_flags(settings: RefreshSettings, folder: Path) -> str:
 
 def _stage(name: str, does: str) -> Callable[[Path], None]:
     def command(run: RunDirectory) -> None:
-        _work(run, settings_of(run), name)
+        _run(run, settings_of(run), name)
 
-    command.__doc__ = f"{does} Goes on with a run directory up to this stage."
+    command.__doc__ = f"{does}\n\nContinues a run directory up to this stage, and stops there."
     return command
 
 
 label = _stage("label", "Ask the target the seed prompts and label its replies.")
 train = _stage("train", "Train the next round's detector.")
-generate = _stage("generate", "Have the adversary write, and pass what it writes through the filters.")
-verify = _stage("verify", "Ask the target what passed the filters.")
+generate = _stage("generate", "Have the adversary write prompts, and filter them.")
+verify = _stage("verify", "Ask the target the prompts that passed all filters.")
 
 
 def attribute(
     run: RunDirectory,
     show: Annotated[
-        int, typer.Option("--show", min=0, help="Print so many prompts with their words shaded.")
+        int, typer.Option("--show", min=0, help="How many prompts to print, with their words shaded.")
     ] = 0,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write all attributed prompts, shaded, to this page.")
+        Path | None,
+        typer.Option("--html", help="Write all attributed prompts, with their words shaded, to this page."),
     ] = None,
     adjusted: Annotated[
-        bool, typer.Option("--adjusted", help="Shade by frequency-adjusted scores, not by raw ones.")
+        bool,
+        typer.Option(
+            "--adjusted", help="Shade by scores adjusted for word frequency, instead of raw scores."
+        ),
     ] = False,
 ) -> None:
-    """Attribute the detector's refusals to words. Goes on with a run directory up to this stage.
+    """Attribute the refusals that the detector predicts to words of the prompts.
 
-    With --show or --html it shows what is attributed already, without running anything.
+    Continues a run directory up to this stage, and stops there. With --show or --html it runs nothing and
+    shows the attributions of the run so far.
     """
     if not show and html is None:
-        _work(run, settings_of(run), "attribute")
+        _run(run, settings_of(run), "attribute")
         return
     score: Any = "adjusted" if adjusted else "raw"
     prompts = attributed_prompts(run)
@@ -204,6 +215,6 @@ def attribute(
 
 
 def status(run: RunDirectory) -> None:
-    """Show a run's counts per stage and rejection reason, its detectors, its top features."""
+    """Show how far a run is: counts per stage and reason of rejection, detectors, trigger words."""
     for line in status_lines(run):
         typer.echo(line)

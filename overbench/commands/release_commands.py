@@ -16,16 +16,16 @@ Outcomes = Annotated[
     list[Path] | None,
     typer.Option(
         "--outcomes",
-        help="A table of outcomes from elsewhere (JSONL, CSV, Parquet): prompt, model, outcome or label "
-        "(compliance, partial, deflection, refusal, empty), and, if there are any, prompt_label (safe, "
-        "unsafe), category, reply. May be repeated.",
+        help="A table of other people's results (JSONL, CSV, Parquet). Columns: prompt, model, outcome or "
+        "label (compliance, partial, deflection, refusal, empty); optional: prompt_label (safe, unsafe), "
+        "category, reply. May be repeated.",
     ),
 ]
 OutcomeColumns = Annotated[
     str | None,
     typer.Option(
         "--outcome_columns",
-        help="Where the tables have other names: prompt=question,model=system.",
+        help="Other names of these columns in the tables: prompt=question,model=system.",
     ),
 ]
 
@@ -52,31 +52,40 @@ def aggregate(
     *,
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Refresh runs, prompt files (JSONL, CSV, Parquet), earlier releases."),
+        typer.Argument(
+            help="Where the prompts come from: refresh runs, prompt files (JSONL, CSV, Parquet), earlier "
+            "releases."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the release.")],
     responses: Annotated[
         list[Path] | None,
-        typer.Option("--responses", help="lm-eval's output folder, with sample logs; may be repeated."),
+        typer.Option(
+            "--responses", help="lm-eval's output folder (run with --log_samples). May be repeated."
+        ),
     ] = None,
     outcomes: Outcomes = None,
     outcome_columns: OutcomeColumns = None,
     given: Given,
     about: Annotated[
-        Path | None, typer.Option("--about", help="A Markdown file for the card: how the prompts were made.")
+        Path | None,
+        typer.Option(
+            "--about", help="A Markdown file that says how the prompts were made; the card shows it."
+        ),
     ] = None,
     category_judge: Annotated[
         str | None,
         typer.Option(
             "--category_judge",
-            help="A language model that files prompts without a category: model=NAME,base_url=URL; its key "
+            help="A language model that gives prompts without a category one: model=NAME,base_url=URL. Its "
+            "key "
             "comes from OPENAI_API_KEY. Default: keywords.",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a release that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a release that exists.")] = False,
     engine: Given,
 ) -> None:
-    """Join runs and lm-eval logs of many models into a release: OVERBENCH, OVERBENCH-HARD, the matrix."""
+    """Join prompts and the results of many models into a release: a prompt set and its hard part."""
     from generators.categories.category_judge import read_settings
     from overbench.release.aggregate import aggregate
     from overbench_tasks.outcomes.outcome_tables import find_outcomes
@@ -107,26 +116,24 @@ def _text_of(file: Path) -> str:
 
 def diff(
     old: Annotated[Path, typer.Argument(help="A release.")],
-    new: Annotated[Path, typer.Argument(help="A later one.")],
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of lines.")] = False,
+    new: Annotated[Path, typer.Argument(help="A later release.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """What changed between two releases: prompts, the hard set, the matrix, the rates."""
+    """Show what changed between two releases: prompts, the hard set, models, rates."""
     from overbench.release.diff import diff_releases
 
-    found = diff_releases(old, new)
+    difference = diff_releases(old, new)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(difference.to_json(), ensure_ascii=False, indent=2))
         return
-    for line in found.lines():
+    for line in difference.lines():
         typer.echo(line)
 
 
 def push(
     release: Annotated[Path, typer.Argument(help="A release.")],
     repo_id: Annotated[str, typer.Argument(help="The dataset on the hub, as ORG/NAME.")],
-    private: Annotated[
-        bool, typer.Option("--private", help="A new dataset is seen by its owners only.")
-    ] = False,
+    private: Annotated[bool, typer.Option("--private", help="Make a new dataset private.")] = False,
 ) -> None:
     """Upload a release to the Hugging Face hub as a dataset. The token comes from the environment."""
     from overbench.release.push import push_release
@@ -141,31 +148,35 @@ def report(
             help="lm-eval's output folders (run with --log_samples), refresh runs, at most one release."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write (.html).")] = Path(
+        "report.html"
+    ),
     alias: Annotated[
-        list[str] | None, typer.Option("--alias", help="'LONG NAME=short name' of a model; may be repeated.")
+        list[str] | None,
+        typer.Option("--alias", help="A shorter name for a model, 'LONG NAME=short name'. May be repeated."),
     ] = None,
     labels: Annotated[
         Path | None,
         typer.Option(
             "--labels",
-            help="A sheet of overbench annotate with people's labels: intervals then carry the labeller's "
-            "errors on it. Default: those on the nearest labelled set that comes with the package.",
+            help="A sheet of overbench annotate with people's labels. Intervals then account for the "
+            "labeller's "
+            "errors on it. Default: its errors on the closest labelled set in the package.",
         ),
     ] = None,
     families: Annotated[
         Path | None,
         typer.Option(
             "--families",
-            help="A table (CSV, JSONL, Parquet) of pattern, family, size, released, line; its rows go before "
-            "those of the package.",
+            help="A table of model families (CSV, JSONL, Parquet) with the columns pattern, family, size, "
+            "released, line. Its rows override those of the package.",
         ),
     ] = None,
     outcomes: Outcomes = None,
     outcome_columns: OutcomeColumns = None,
-    title: Annotated[str, typer.Option("--title", help="The heading.")] = "OVERBENCH report",
+    title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "OVERBENCH report",
 ) -> None:
-    """Make a page of rates, figures and the most refused prompts, with a Markdown summary beside it."""
+    """Make a page with refusal rates, figures and the most refused prompts, and a Markdown summary."""
     from overbench.report.write_report import make_report
     from overbench_tasks.outcomes.outcome_tables import find_outcomes
 
@@ -180,4 +191,4 @@ def report(
         title=title,
     )
     pictures = number_of(len(files) - 2, "picture")
-    typer.echo(f"{files[0]}: one file, for any browser; {files[1]} and {pictures} beside it.")
+    typer.echo(f"{files[0]}: a page for any browser. Beside it: {files[1]} and {pictures}.")

@@ -3,73 +3,92 @@
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import NAMES, by_name
+from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.labellers.registry import BASELINES, NAMES, by_name
 from overbench_tasks.outcomes.logs import left_out, reply_files
-from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import Label
+from overbench_tasks.refusal.canned import NAME_SUFFIX
 from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 from overbench_tasks.text import number_of
 
-By = Annotated[str, typer.Option("--by", help=f"Who labels: {', '.join(NAMES[:-1])} or {NAMES[-1]}.")]
-ByArgs = Annotated[
+if TYPE_CHECKING:
+    from overbench_tasks.review.correction import LabelErrors
+
+LabellerOption = Annotated[
+    str, typer.Option("--labeller", help=f"Who labels: {', '.join(NAMES[:-1])} or {NAMES[-1]}.")
+]
+LabellerArgsOption = Annotated[
     str,
-    typer.Option("--by_args", help="The labeller's settings, e.g. model=NousResearch/Minos-v1,device=cpu."),
+    typer.Option(
+        "--labeller_args", help="The labeller's settings, e.g. model=NousResearch/Minos-v1,device=cpu."
+    ),
 ]
 Reply = Annotated[
-    str | None, typer.Option("--reply", help="The column of the replies; for sample logs, none.")
+    str | None, typer.Option("--reply", help="The column with the replies. Sample logs need none.")
 ]
-Prompt = Annotated[str | None, typer.Option("--prompt", help="The column of the prompts, if there is one.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", help="The column with the prompts, if there is one.")]
 
 
-def _settings(by_args: str) -> dict[str, Any]:
-    if not by_args:
+def _settings(labeller_args: str) -> dict[str, Any]:
+    if not labeller_args:
         return {}
     from lm_eval.utils import simple_parse_args_string
 
-    return dict(simple_parse_args_string(by_args))
+    return dict(simple_parse_args_string(labeller_args))
 
 
 def rescore(
     files: Annotated[
         list[str],
-        typer.Argument(help="lm-eval's samples_*.jsonl, or JSONL or CSV; also .gz, globs, folders."),
+        typer.Argument(
+            help="lm-eval's samples_*.jsonl, or JSONL or CSV tables; also .gz files, globs and folders."
+        ),
     ],
-    by: By = "rules",
-    by_args: ByArgs = "",
+    labeller: LabellerOption = "rules",
+    labeller_args: LabellerArgsOption = "",
     reply: Reply = None,
     prompt: Prompt = None,
     column: Annotated[
-        str | None, typer.Option("--column", help="What to call the new labels. Default: rescored_<by>.")
+        str | None,
+        typer.Option("--column", help="The column for the new labels. Default: rescored_LABELLER."),
     ] = None,
     output_path: Annotated[
         Path | None,
-        typer.Option("--output_path", "-o", help="The folder to write to. Default: the files' own."),
+        typer.Option("--output_path", "-o", help="The folder to write to. Default: the folder of each file."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where there is output.")] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, for the rules.")] = 2,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an earlier output."),
+    ] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that run the rules.")] = 2,
 ) -> None:
-    """Label saved replies again, keep the old labels beside the new, and say what changed.
+    """Label saved replies again, keep the old labels beside the new ones, and count what changed.
 
-    Writes rescored_<by>_<name> per file. Stopped or killed, it goes on when called again.
+    Each file gets a file rescored_LABELLER_NAME beside it. After an interruption, run the same command again:
+    finished replies are skipped.
     """
-    settings, columns = _settings(by_args), ReplyColumns(reply, prompt)
-    asked = unanswered = 0
-    for file in _found(files, columns):
+    settings, columns = _settings(labeller_args), ReplyColumns(reply, prompt)
+    requests = unanswered = 0
+    waiting: OverbenchError | None = None
+    for file in _reply_files(files, columns):
         with _bar(file) as progress:
             try:
                 done = rescore_file(
                     file,
-                    by,
+                    labeller,
                     settings,
                     columns=columns,
                     column=column,
@@ -79,22 +98,25 @@ def rescore(
                     progress=progress,
                 )
             except KeyboardInterrupt:
-                typer.echo("Stopped. The same command goes on from here.", err=True)
+                typer.echo("Stopped. Run the same command again to continue.", err=True)
                 raise typer.Exit(130) from None
         typer.echo(f"{file} -> {done.file}")
+        waiting = done.waiting or waiting
         for name, tally in sorted(done.report.items()):
             for line in ([f"  filter {name}"] if name else []) + tally.lines(done.labeller):
                 typer.echo(line)
-            asked, unanswered = asked + tally.asked, unanswered + tally.unanswered
-    if asked and asked == unanswered:
+            requests, unanswered = requests + tally.asked, unanswered + tally.unanswered
+    if requests and requests == unanswered:
         raise OverbenchError(
-            f"The judge answered none of {number_of(asked, 'request')}; the warning above says why. Mend "
-            "that, then start the same command again: it asks them again."
+            f"The judge answered none of {number_of(requests, 'request')}; the warning above says why. Mend "
+            "that, then run the same command again: it repeats the requests."
         )
+    if waiting is not None:
+        raise waiting
 
 
-def _found(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:
-    """The files, and a word on those that are left out."""
+def _reply_files(patterns: list[str], columns: ReplyColumns = SAMPLES) -> list[Path]:
+    """The files with replies; which files were skipped goes to standard error."""
     files, others = reply_files(patterns, columns)
     for line in left_out(others):
         typer.echo(line, err=True)
@@ -116,39 +138,43 @@ def annotate(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet; several; globs, folders. With "
+            help="lm-eval's samples_*.jsonl, or JSONL, CSV or Parquet tables; also globs and folders. With "
             "--prompts: prompt files, folders of refresh runs, releases."
         ),
     ],
     output_path: Annotated[
-        Path, typer.Option("--output_path", "-o", help="The sheet to write or to go on with.")
+        Path, typer.Option("--output_path", "-o", help="The sheet to write, or to continue.")
     ] = Path("labels.csv"),
     limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many to draw.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Of the draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the draw.")] = 0,
     prompts: Annotated[
         bool,
         typer.Option(
-            "--prompts", help="Draw prompts, to be called harmless, borderline or harmful; votes are hidden."
+            "--prompts",
+            help="Draw prompts, to be labelled harmless, borderline or harmful. Moderators' votes are "
+            "hidden.",
         ),
     ] = False,
     annotators: Annotated[
         str,
-        typer.Option("--annotators", help="Who labels, e.g. anna,ben: a sheet each, labels.anna.csv."),
+        typer.Option("--annotators", help="Who labels, e.g. anna,ben. Each gets a sheet: labels.anna.csv."),
     ] = "",
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Ask here, one row after the other.")
+        bool, typer.Option("--interactive", "-i", help="Label in this terminal, row by row.")
     ] = False,
     show_labels: Annotated[
-        bool, typer.Option("--show_labels", help="Show the automatic labels; they lead whoever sees them.")
+        bool,
+        typer.Option("--show_labels", help="Show the automatic labels. They may influence the annotator."),
     ] = False,
-    by: By = "rules",
-    by_args: ByArgs = "",
+    labeller: LabellerOption = "rules",
+    labeller_args: LabellerArgsOption = "",
     reply: Reply = None,
     prompt: Prompt = None,
 ) -> None:
-    """Draw replies, or prompts, for people to label: a CSV sheet each, filled in elsewhere or right here.
+    """Draw replies, or prompts, for people to label, into a CSV sheet for each annotator.
 
-    An existing sheet is gone on with, not drawn again.
+    People fill the sheet in elsewhere, or here with --interactive. An existing sheet is continued, not drawn
+    again.
     """
     from overbench_tasks.review.annotate import make_prompt_sheet, make_sheet
     from overbench_tasks.review.sheets import HARMS, REPLY_ANSWERS, ask, sheet_files
@@ -156,39 +182,48 @@ def annotate(
     who = [name.strip() for name in annotators.split(",")] if annotators else []
     sheets = sheet_files(output_path, who)
     if interactive and len(sheets) > 1:
-        raise typer.BadParameter("one at a time: name whoever sits here.", param_hint="--annotators")
+        raise typer.BadParameter(
+            "expected one annotator with --interactive, the person at this terminal.",
+            param_hint="--annotators",
+        )
     shown = ", ".join(map(str, sheets.values()))
     if not all(sheet.exists() for sheet in sheets.values()):
         if prompts:
-            if show_labels or reply or by != "rules":
-                raise typer.BadParameter("--show_labels, --reply and --by are for replies.")
-            words, found = ", ".join(HARMS), matching_files(files)
+            if show_labels or reply or labeller != "rules":
+                raise typer.BadParameter("--show_labels, --reply and --labeller do not go with --prompts.")
+            answers = ", ".join(HARMS)
             drawn = make_prompt_sheet(
-                found, output_path, n=limit, seed=seed, annotators=who, column=prompt or "prompt"
+                matching_files(files),
+                output_path,
+                n=limit,
+                seed=seed,
+                annotators=who,
+                column=prompt or "prompt",
             )
         else:
-            words = ", ".join(REPLY_ANSWERS.values())
-            with by_name(by, _settings(by_args)) as labeller:
-                columns = ReplyColumns(reply, prompt)
+            answers = ", ".join(REPLY_ANSWERS.values())
+            columns = ReplyColumns(reply, prompt)
+            with by_name(labeller, _settings(labeller_args)) as chosen:
                 drawn = make_sheet(
-                    _found(files, columns),
+                    _reply_files(files, columns),
                     output_path,
-                    labeller,
+                    chosen,
                     columns=columns,
                     n=limit,
                     seed=seed,
                     blind=not show_labels,
                     annotators=who,
                 )
-        typer.echo(f"{shown}: {number_of(drawn, 'prompt' if prompts else 'reply')}. Labels: {words}.")
+        typer.echo(f"{shown}: {number_of(drawn, 'prompt' if prompts else 'reply')}. Labels: {answers}.")
     elif not interactive:
-        there = "is there already" if len(sheets) == 1 else "are there already"
-        typer.echo(f"{shown} {there}. Go on with --interactive, or name another file.", err=True)
+        exists = "exists" if len(sheets) == 1 else "exist"
+        typer.echo(f"{shown} {exists} already. Continue with --interactive, or name another file.", err=True)
         raise typer.Exit(1)
     if interactive:
-        typer.echo(f"{ask(next(iter(sheets.values())))} labelled. The same command goes on from here.")
-    rest = "" if prompts else f" --run {shlex.join(files)}"
-    typer.echo(f"Then: overbench agreement {shlex.join(map(str, sheets.values()))}{rest}")
+        labelled = ask(next(iter(sheets.values())))
+        typer.echo(f"{labelled} labelled. Run the same command again to continue.")
+    run = "" if prompts else f" --run {shlex.join(files)}"
+    typer.echo(f"Next: overbench agreement {shlex.join(map(str, sheets.values()))}{run}")
 
 
 def agreement(
@@ -196,19 +231,19 @@ def agreement(
         list[str] | None,
         typer.Argument(
             metavar="[LABELS]",
-            help="CSV, JSONL or Parquet with people's labels, or the sheets of several annotators; with "
-            "--run, further runs. Without labels, --run takes the labeller's errors from the nearest "
-            "labelled set that comes with the package.",
+            help="CSV, JSONL or Parquet with people's labels, or the sheets of several annotators. Without "
+            "labels, --run uses the labelled set in the package that is closest to the labeller.",
         ),
     ] = None,
     *,
     gold: Annotated[
-        str, typer.Option("--gold", help="The column of people's labels, or one for each annotator: a,b.")
+        str,
+        typer.Option("--gold", help="The column with people's labels; of several annotators, columns a,b."),
     ] = "human_label",
-    reply: Annotated[str, typer.Option("--reply", help="The column of the replies.")] = "reply",
+    reply: Annotated[str, typer.Option("--reply", help="The column with the replies.")] = "reply",
     prompt: Prompt = None,
-    by: By = "rules",
-    by_args: ByArgs = "",
+    labeller: LabellerOption = "rules",
+    labeller_args: LabellerArgsOption = "",
     limit: Annotated[int, typer.Option("--limit", "-L", min=0, help="How many disagreements to show.")] = 10,
     disagreements: Annotated[
         Path | None, typer.Option("--disagreements", help="Write all disagreements to this CSV.")
@@ -217,64 +252,100 @@ def agreement(
         list[str] | None,
         typer.Option(
             "--run",
-            help="A sample log of the same model: report its error-corrected rate too. Several may follow, "
-            "also as globs and folders.",
+            help="Sample logs of the same model: report the refusal rate corrected for the labeller's "
+            "errors, too. Several files, globs or folders may follow.",
         ),
     ] = None,
 ) -> None:
     """Measure a labeller of replies, or moderators of prompts, against people's labels.
 
-    Also how far several annotators agree; with --run, correct the rate of runs for the labeller's errors.
+    It also shows how far several annotators agree. With --run it corrects the refusal rate of runs for the
+    labeller's errors.
     """
-    from overbench_tasks.review import (
-        agreement,
-        annotators,
-        corrected_runs,
-        correction,
-        label_quality,
-        moderators,
-    )
+    from overbench_tasks.review import agreement, corrected_runs, label_quality, moderators
 
     paths = matching_files(files or ())
-    # A shell makes `--run A B C` of `--run *`: what follows A arrives as arguments.
+    # A shell expands `--run *` to `--run A B C`; the files after A arrive as arguments.
     labels, more_runs = agreement.labels_among(paths, gold) if run else (paths, [])
     if not (labels or run):
-        raise typer.BadParameter("expected a file of people's labels, or --run.", param_hint="LABELS")
-    with by_name(by, _settings(by_args)) as labeller:
+        raise typer.BadParameter("expected a file with people's labels, or --run.", param_hint="LABELS")
+    with by_name(labeller, _settings(labeller_args)) as chosen:
         if labels and moderators.is_prompt_sheet(labels[0]):
             if run:
-                raise typer.BadParameter("labels of prompts correct no rate of replies.", param_hint="--run")
-            people = annotators.read_annotations(labels, gold, moderators.harm_label)
-            for line in moderators.moderator_lines(people, limit):
-                typer.echo(line)
-            if disagreements is not None:
-                agreement.write_disagreements(disagreements, moderators.HEADER, moderators.parted(people))
+                raise typer.BadParameter(
+                    "expected labels of replies, got labels of prompts, which correct no refusal rate.",
+                    param_hint="--run",
+                )
+            _moderator_agreement(labels, gold, limit, disagreements)
             return
-        runs = _found([*(run or ()), *map(str, more_runs)]) if run else []
-        errors = label_quality.nearest_errors(labeller.name)
+        runs = _reply_files([*(run or ()), *map(str, more_runs)]) if run else []
+        errors = label_quality.nearest_errors(chosen.name)
         if labels:
-            read: annotators.Annotations[Label] = annotators.read_annotations(
-                labels, gold, agreement.gold_label
-            )
-            found = agreement.confusion_of(read, labeller.label, ReplyColumns(reply, prompt))
-            if disagreements is not None:
-                rows = agreement.disagreement_rows(found.disagreements)
-                agreement.write_disagreements(disagreements, agreement.HEADER, rows)
-            for line in agreement.figure_lines(found, labeller.name):
-                typer.echo(line)
-            for line in annotators.annotator_lines(read):
-                typer.echo(line)
-            for line in agreement.disagreement_lines(found, limit):
-                typer.echo(line)
-            names = ", ".join(map(str, labels))
-            errors = correction.LabelErrors(
-                found, f"{number_of(int(found.counts.sum()), 'labelled reply')} of {names}"
+            columns = ReplyColumns(reply, prompt)
+            # A run's rate is corrected by the errors on replies that were read alone.
+            whole_run = prompt is not None and not run and labeller not in BASELINES
+            errors = _reply_agreement(
+                labels, gold, chosen, columns, limit, disagreements, runs, whole_run=whole_run
             )
         if errors is None:
             raise typer.BadParameter(
-                f"no labelled set that comes with the package tells the errors of {labeller.name}. Label "
-                "some replies (overbench annotate), and name them.",
+                f"the package has no labelled set that shows the errors of {chosen.name}. Label some replies "
+                "(overbench annotate), and give the file.",
                 param_hint="LABELS",
             )
-        for line in corrected_runs.correction_lines(errors, runs, labeller):
+        for line in corrected_runs.correction_lines(errors, runs, chosen):
             typer.echo(line)
+
+
+def _moderator_agreement(labels: list[Path], gold: str, limit: int, disagreements: Path | None) -> None:
+    """Moderators' votes on prompts against people's labels."""
+    from overbench_tasks.review import agreement, annotators, moderators
+
+    people = annotators.read_annotations(labels, gold, moderators.harm_label)
+    for line in moderators.moderator_lines(people, limit):
+        typer.echo(line)
+    if disagreements is not None:
+        agreement.write_disagreements(disagreements, moderators.HEADER, moderators.parted(people))
+
+
+def _reply_agreement(
+    labels: list[Path],
+    gold: str,
+    labeller: Labeller,
+    columns: ReplyColumns,
+    limit: int,
+    disagreements: Path | None,
+    runs: list[Path],
+    *,
+    whole_run: bool,
+) -> LabelErrors:
+    """A labeller of replies against people's labels.
+
+    Args:
+        runs: sample logs whose rates are corrected later. A labeller that is asked by batch files is asked
+            about them as well before this stops, so that one batch does.
+        whole_run: whether the labelled replies are compared with one another, to find canned ones.
+
+    Returns:
+        the labeller's errors, to correct the rates of runs.
+    """
+    from overbench_tasks.review import agreement, annotators, correction
+
+    people: annotators.Annotations[Label] = annotators.read_annotations(labels, gold, agreement.gold_label)
+    confusion = agreement.confusion_of(people, labeller.label, columns, whole_run=whole_run)
+    if labeller.waits_for() is not None:
+        for sample_log in runs:
+            deque(label_rows(read_replies(sample_log), labeller.label), maxlen=0)
+    labeller.check_complete()
+    if disagreements is not None:
+        rows = agreement.disagreement_rows(confusion.disagreements)
+        agreement.write_disagreements(disagreements, agreement.HEADER, rows)
+    lines = (
+        agreement.figure_lines(confusion, labeller.name + NAME_SUFFIX * whole_run),
+        annotators.annotator_lines(people),
+        agreement.disagreement_lines(confusion, limit),
+    )
+    for line in chain.from_iterable(lines):
+        typer.echo(line)
+    replies = number_of(int(confusion.counts.sum()), "labelled reply")
+    return correction.LabelErrors(confusion, f"{replies} of {', '.join(map(str, labels))}")

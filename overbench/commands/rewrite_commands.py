@@ -36,7 +36,8 @@ def rewrite(
     where: Annotated[
         Path | None,
         typer.Argument(
-            help="A YAML file of settings, or a run directory to go on with. Without it: flags alone."
+            help="A YAML file with settings, or a run directory to continue. Without it, flags give all "
+            "settings."
         ),
     ] = None,
     run_dir: Annotated[
@@ -48,29 +49,30 @@ def rewrite(
         list[str] | None,
         typer.Option(
             "--judge",
-            help="A judge, as NAME or model=NAME,base_url=URL,api_key_variable=NAME; once for each. none: "
-            "nobody votes, which is recorded. Default: three of different families.",
+            help="A judge of harmlessness, as NAME or model=NAME,base_url=URL,api_key_variable=NAME. May be "
+            "repeated. none: no judge votes, which is recorded. Default: three judges of different families.",
         ),
     ] = None,
     targets: Annotated[
         list[str] | None,
         typer.Option(
             "--targets",
-            help="A model that is asked what passed the filters: lm-eval's model arguments; before them a "
-            "model type other than hf and a colon. May be repeated.",
+            help="A model that is asked the prompts that passed all filters, as lm-eval's model arguments; a "
+            "model type other than hf comes before them, with a colon. May be repeated.",
         ),
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other setting, as section.name=value; may be repeated."),
+        typer.Option("--set", help="Any other setting, as section.name=value. May be repeated."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry_run", help="Say what would be asked of whom, then stop.")
+        bool, typer.Option("--dry_run", help="Show which model would get how many requests, then stop.")
     ] = False,
 ) -> None:
     """Rewrite harmful prompts into harmless ones that sound like them, as OR-Bench does.
 
-    Stopped or killed, the same command goes on where it was; so does: overbench rewrite RUN_DIRECTORY
+    After an interruption, run the same command again, or overbench rewrite RUN_DIRECTORY: finished work is
+    skipped.
     """
     file = where
     if where is not None and where.is_dir():
@@ -86,7 +88,7 @@ def rewrite(
         for line in plan_lines(settings):
             typer.echo(line)
         return
-    _work(settings, run_dir)
+    _run(settings, run_dir)
 
 
 def _judges(words: list[str] | None) -> dict[str, Any]:
@@ -94,29 +96,29 @@ def _judges(words: list[str] | None) -> dict[str, Any]:
         return {}
     if words == ["none"]:
         return {"moderation": {"none": True, "judges": [], "classifier": None}}
-    judges = [settings_from_words(VoterSettings, one, "--judge") for one in words]
-    given = [one.model_dump(exclude_unset=True) for one in judges]
+    judges = [settings_from_words(VoterSettings, word, "--judge") for word in words]
+    given = [judge.model_dump(exclude_unset=True) for judge in judges]
     return {"moderation": {"none": False, "judges": given, "classifier": None}}
 
 
 def _targets(words: list[str] | None) -> dict[str, Any]:
-    return {"targets": [target_from_words(one) for one in words]} if words else {}
+    return {"targets": [target_from_words(word) for word in words]} if words else {}
 
 
-def _work(settings: RewriteSettings, folder: Path) -> None:
+def _run(settings: RewriteSettings, folder: Path) -> None:
     with RewriteRun(settings, folder, typer.echo) as run:
         try:
             run.check()
             summary = run.rewrite()
         except KeyboardInterrupt:
-            typer.echo(f"Stopped; nothing is lost. To go on: overbench rewrite {folder}", err=True)
+            typer.echo(f"Stopped; nothing is lost. To continue: overbench rewrite {folder}", err=True)
             raise typer.Exit(130) from None
     for reason, count in summary["rejected"].items():
         typer.echo(f"  {count:>6,}  {reason}")
-    for judge, said in summary["votes"].items():
-        typer.echo(f"  {judge}: {', '.join(f'{verdict} {count:,}' for verdict, count in said.items())}")
+    for judge, votes in summary["votes"].items():
+        typer.echo(f"  {judge}: {', '.join(f'{verdict} {count:,}' for verdict, count in votes.items())}")
     file = folder / "data" / (HARD_NAME if summary.get("hard") else REWRITTEN_NAME)
     typer.echo(f"{folder}: {number_of(summary['passed'], 'prompt')} in {folder / 'data' / REWRITTEN_NAME}")
     if summary["passed"]:
         source = shlex.quote(json.dumps({"overbench_source": str(file)}))
-        typer.echo(f"Now: lm_eval --tasks overbench --metadata {source}")
+        typer.echo(f"Next: lm_eval --tasks overbench --metadata {source}")

@@ -11,12 +11,12 @@ from overbench_tasks import autoload
 
 
 def tasks_path() -> None:
-    """Print the folder of task files, for lm_eval --include_path."""
+    """Print the folder with the task files, for lm_eval --include_path."""
     typer.echo(autoload.tasks_path())
 
 
 def doctor() -> None:
-    """Say what lm-eval sees, which backends import, which keys are set, and what to do about it."""
+    """Check the installation: tasks, backends, API keys, GPUs. Each problem comes with its remedy."""
     from overbench.doctor import Status, run_checks
 
     failed = False
@@ -31,9 +31,11 @@ def doctor() -> None:
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="Fetch this one. Without it: list them.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The model to fetch. Without it: list all models.")
+    ] = None,
 ) -> None:
-    """List small named models, or fetch one and print what to give lm_eval as --model_args."""
+    """List small models, or fetch one and print its --model_args for lm_eval."""
     from generators.models import models
 
     if name is not None:
@@ -53,7 +55,11 @@ def models(
 def quickstart(
     model_args: Annotated[
         str | None,
-        typer.Option("--model_args", help="lm-eval's arguments of another model, e.g. pretrained=NAME."),
+        typer.Option(
+            "--model_args",
+            help="lm-eval's arguments of your model, e.g. pretrained=NAME. Default: a small model, which is "
+            "fetched.",
+        ),
     ] = None,
     model: Annotated[str, typer.Option("--model", help="lm-eval's model type.")] = "hf",
     limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many prompts to ask.")] = 40,
@@ -62,10 +68,13 @@ def quickstart(
         str | None, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps. Default: lm_eval's choice.")
     ] = None,
     output_path: Annotated[
-        Path | None, typer.Option("--output_path", "-o", help="Keep results and samples here.")
+        Path | None,
+        typer.Option(
+            "--output_path", "-o", help="A folder for results and replies. Default: they are not kept."
+        ),
     ] = None,
 ) -> None:
-    """Score a real model on overbench_hard: yours, or a small one that is fetched (0.5 GB)."""
+    """Measure a model on the task overbench_hard: yours, or a small one that is fetched (0.5 GB)."""
     from overbench.quickstart import run
 
     run(model, model_args, limit=limit, batch_size=batch_size, device=device, output_path=output_path)

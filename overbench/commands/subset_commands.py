@@ -1,4 +1,4 @@
-"""The command ``subset``: a few prompts that stand for a release."""
+"""The command ``subset``: a few prompts from which the rate on a whole release is estimated."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from overbench_tasks.text import number_of
 
 def subset(
     *,
-    release: Annotated[str, typer.Argument(help="A release's folder, or overbench-2.0, the bundled one.")],
+    release: Annotated[
+        str, typer.Argument(help="The folder of a release, or overbench-2.0 for the bundled one.")
+    ],
     size: Annotated[int, typer.Option("--size", help="How many prompts to draw.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Another one draws other prompts.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the draw.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
-            help="The prompt file (.jsonl) to write, for overbench_source. Default: a new subset.jsonl.",
+            help="The prompt file (.jsonl) to write; run lm_eval on it with overbench_source. Default: "
+            "subset.jsonl, if there is no such file.",
         ),
     ] = None,
     estimate: Annotated[
         list[Path] | None,
         typer.Option(
             "--estimate",
-            help="lm-eval's output (run with --log_samples) on such a file: the rates on the whole release, "
-            "with 95 % intervals. May be repeated.",
+            help="Instead of drawing: lm-eval's output (run with --log_samples) on such a prompt file. "
+            "Prints "
+            "the estimated rates on the whole release, with 95 % intervals. May be repeated.",
         ),
     ] = None,
 ) -> None:
-    """Draw prompts whose replies give a new target's rate on a whole release; or, from them, that rate."""
+    """Draw a few prompts of a release, or estimate a new model's rate on the whole release from them."""
     from overbench_tasks.outcomes.release_files import read_release
     from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 
@@ -41,13 +45,13 @@ def subset(
         raise typer.BadParameter("Expected either --out FILE, to draw prompts, or --estimate OUT.")
     if not out and not estimate and (out := Path("subset.jsonl")).exists():
         raise OverbenchError(
-            f"{out} is there already. Name another file with --out, or this one to replace it."
+            f"{out} exists already. Name another file with --out, or name this one there to replace it."
         )
     folder = BUNDLED_RELEASES.get(release, Path(release))
     if release in BUNDLED_RELEASES and not (folder / "release.json").is_file():
         raise OverbenchError(
-            f"{release} is bundled as its prompts alone, without who refused which: nothing can be drawn "
-            "from that. Expected overbench-2.0, or the folder of a release."
+            f"Expected overbench-2.0 or the folder of a release, got {release}, which has prompts but not "
+            "which model refused which, so nothing can be drawn from it."
         )
     given = read_release(folder)
     if estimate:
@@ -55,11 +59,11 @@ def subset(
         from overbench_tasks.outcomes.short_names import short_names
         from overbench_tasks.text import printable
 
-        mark, found, notes = estimate_from_logs(given, estimate)
+        mark, estimates, notes = estimate_from_logs(given, estimate)
         typer.echo(f"Rates on all {number_of(mark.total, 'prompt')} of {mark.release}, estimated ({mark}):")
-        shown = short_names(found)
-        for target, one in sorted(found.items()):
-            typer.echo(f"{printable(shown[target])}: {one}")
+        shown = short_names(estimates)
+        for target, rate in sorted(estimates.items()):
+            typer.echo(f"{printable(shown[target])}: {rate}")
         for note in notes:
             typer.echo(note)
     elif out is not None:
@@ -68,7 +72,7 @@ def subset(
 
         matrix = drawable(given, size, out)
         checkpoints = {target.target: target.checkpoint for target in given.targets()}
-        groups = {"targets": {one: one for one in checkpoints}, "checkpoints": checkpoints}
+        groups = {"targets": {target: target for target in checkpoints}, "checkpoints": checkpoints}
         errors = {what: left_out_errors(matrix, size, of_what) for what, of_what in groups.items()}
         stated = errors["checkpoints"] or errors["targets"]
         mark = draw_subset(given, matrix, size, seed, out, None if stated is None else 100 * stated.mean)

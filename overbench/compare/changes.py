@@ -20,21 +20,20 @@ from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side
 from overbench_tasks.records import Label, PromptLabel
 
 WordKind = Literal["attributed word", "named word", "word"]
-"""Whose words these are: found by attribution; named by the prompt's writer or file; or, where neither is
-told, simply in the prompt."""
+"""Where a prompt's words come from: attribution; the prompt's writer or file; or, without these, its text."""
 WORD_KINDS: Final[tuple[WordKind, ...]] = ("attributed word", "named word", "word")
 Kind = Literal["all", "set", "category"] | WordKind
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A rate of which less is better, as :mod:`overbench_tasks.metrics` counts it.
+    """A rate that is better when lower, as :mod:`overbench_tasks.metrics` counts it.
 
     Attributes:
         name: the metric.
-        title, verb: in words.
-        prompt_label: the prompts it is of.
-        counts: the labels that it counts, among the scored ones.
+        title, verb: for sentences.
+        prompt_label: whether it is measured on safe or on unsafe prompts.
+        counts: the labels that count, among the scored replies.
     """
 
     name: str
@@ -67,7 +66,7 @@ class PromptPair:
     Attributes:
         base, new: the shares of replies that count, in [0, 1].
         words: its trigger words by attribution, else those that its file names, else its content words.
-        words_are: which of these.
+        words_are: which of these three.
     """
 
     prompt: str
@@ -140,11 +139,12 @@ def change_of(base: Sequence[float], new: Sequence[float], kind: Kind = "all", n
 
 def corrected(changes: Sequence[GroupChange]) -> list[GroupChange]:
     """One family of tests with Holm's correction."""
-    return [replace(one, p_holm=p) for one, p in zip(changes, holm([one.p for one in changes]), strict=True)]
+    adjusted = holm([change.p for change in changes])
+    return [replace(change, p_holm=p) for change, p in zip(changes, adjusted, strict=True)]
 
 
 def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
-    """By set, category and word, each family with Holm's correction and the clearest rise first.
+    """The changes by set, category and word: each kind with Holm's correction, the clearest rise first.
 
     A prompt of several sets or words counts in each. A set or category that holds all prompts is
     left out; so are words of fewer than
@@ -155,22 +155,22 @@ def group_changes(pairs: Sequence[PromptPair]) -> list[GroupChange]:
         "category": lambda pair: [pair.category or "none given"],
         **{kind: partial(_words_of, kind) for kind in WORD_KINDS},
     }
-    found: list[GroupChange] = []
+    ordered: list[GroupChange] = []
     for kind, names_of in names.items():
         groups: dict[str, list[PromptPair]] = defaultdict(list)
         for pair in pairs:
             for name in names_of(pair):
                 groups[name].append(pair)
         if kind in WORD_KINDS:
-            groups = {name: some for name, some in groups.items() if len(some) >= MIN_FEATURE_PROMPTS}
+            groups = {name: group for name, group in groups.items() if len(group) >= MIN_FEATURE_PROMPTS}
         else:
-            groups = {name: some for name, some in groups.items() if len(some) < len(pairs)}
+            groups = {name: group for name, group in groups.items() if len(group) < len(pairs)}
         changes = [
-            change_of([pair.base for pair in some], [pair.new for pair in some], kind, name)
-            for name, some in sorted(groups.items())
+            change_of([pair.base for pair in group], [pair.new for pair in group], kind, name)
+            for name, group in sorted(groups.items())
         ]
-        found += sorted(corrected(changes), key=lambda one: (one.p, -one.increase, one.name))
-    return found
+        ordered += sorted(corrected(changes), key=lambda change: (change.p, -change.increase, change.name))
+    return ordered
 
 
 def _words_of(kind: WordKind, pair: PromptPair) -> frozenset[str]:
@@ -210,7 +210,7 @@ def repeat_noise(counted: Sequence[tuple[float, int]], n: int) -> RepeatNoise | 
     if not repeated:
         return None
     spread = [share * (1 - share) / (replies - 1) for share, replies in repeated]
-    single = [2 * one * replies for one, (_, replies) in zip(spread, repeated, strict=True)]
+    single = [2 * variance * replies for variance, (_, replies) in zip(spread, repeated, strict=True)]
     difference = Z_95 * math.sqrt(2 * sum(spread) / len(spread) / n)
     return RepeatNoise(len(repeated), sum(single) / len(single), difference)
 
@@ -248,9 +248,10 @@ def joined_sides(base: Side, new: Side) -> dict[str, PromptSide]:
 
 def contradictions(base: Side, new: Side) -> int:
     """How many prompts one file of BASE or NEW calls safe and another unsafe."""
-    everything = [*base.outcomes.items(), *new.outcomes.items()]
-    safe = {identity for identity, outcome in everything if "safe" in outcome.given_sides}
-    return len(safe & {identity for identity, outcome in everything if "unsafe" in outcome.given_sides})
+    outcomes = [*base.outcomes.items(), *new.outcomes.items()]
+    safe = {identity for identity, outcome in outcomes if "safe" in outcome.given_sides}
+    unsafe = {identity for identity, outcome in outcomes if "unsafe" in outcome.given_sides}
+    return len(safe & unsafe)
 
 
 def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
@@ -294,7 +295,7 @@ def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
 
 
 def _words(before: Outcome, after: Outcome) -> tuple[frozenset[str], WordKind]:
-    """The words of a prompt by which it is grouped, and whose they are."""
+    """The words by which a prompt is grouped, and where they come from."""
     candidates: dict[WordKind, tuple[str, ...]] = {
         "attributed word": before.features or after.features,
         "named word": before.named_words or after.named_words,
@@ -306,7 +307,11 @@ def _words(before: Outcome, after: Outcome) -> tuple[frozenset[str], WordKind]:
 
 
 def content_words(prompt: str) -> set[str]:
-    """The words of a prompt that are no function words, numbers or names, by their dictionary form."""
-    found = spans(prompt)
-    words = zip(found, exclusions(prompt, found), strict=True)
-    return {pool_form(prompt[span.start : span.end], "lemma") for span, reason in words if not reason}
+    """The dictionary forms of a prompt's words, without function words, numbers and names."""
+    words = spans(prompt)
+    reasons = exclusions(prompt, words)
+    return {
+        pool_form(prompt[word.start : word.end], "lemma")
+        for word, reason in zip(words, reasons, strict=True)
+        if not reason
+    }

@@ -1,34 +1,45 @@
 """A comparison for people and programs: lines for a terminal, Markdown for a pull request, JSON, JUnit XML.
 
-Names, categories, words and prompts are strangers' text: each form disarms them in its own way.
+Names, categories, words and prompts are strangers' text; each form disarms them in its own way.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from overbench.compare.changes import WORD_KINDS, GroupChange, MeasuredChange, PromptPair, RepeatNoise
 from overbench.compare.decision import Decision, TargetComparison
+from overbench_tasks.display import Cell, Table, markdown_lines, shares, table_of, terminal_lines
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import escaped, number_of, printable
 
 MOST_GROUPS: Final = 10
-"""Of each kind, in the tables for people; JSON has all."""
+"""Of each kind, in the tables for people; JSON has all groups."""
 MOST_PROMPTS: Final = 5
 SHOWN_CHARS: Final = 120
 MIN_REPEATED: Final = 20
-"""Prompts with several replies, from which the noise of a target is told. JSON has it of any."""
+"""Prompts with several replies: with fewer, only JSON has the noise of a target."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLUMNS: Final = (
-    "Metric", "Prompts", "n", "BASE", "NEW", "Increase", "95 % interval",
-    "only BASE", "only NEW", "p", "p (Holm)",
-)  # fmt: skip
+    "Metric",
+    "Prompts",
+    "n",
+    "BASE",
+    "NEW",
+    "Increase",
+    "95 % interval",
+    "only BASE",
+    "only NEW",
+    "p",
+    "p (Holm)",
+)
 _STATES: Final = {
     "worse": "got worse",
     "not_worse": "did not get worse",
@@ -37,146 +48,167 @@ _STATES: Final = {
     "not_measured": "not measured",
 }
 
-Disarm = Callable[[str], str]
+
+@dataclass(frozen=True)
+class _Form:
+    """How a comparison is written for people.
+
+    Attributes:
+        disarm: makes a line of strangers' text harmless.
+        bullet: before each statement.
+        table: the lines of a table.
+    """
+
+    disarm: Callable[[str], str]
+    bullet: str
+    table: Callable[[Table], Iterable[str]]
 
 
-def terminal_lines(found: TargetComparison) -> list[str]:
+_TERMINAL: Final = _Form(printable, "", partial(terminal_lines, indent=0))
+_MARKDOWN: Final = _Form(escaped, "- ", partial(markdown_lines, disarm=escaped))
+
+
+def comparison_lines(comparison: TargetComparison) -> list[str]:
     """The comparison for a terminal."""
-    return [*_lines(found, printable, ""), "", f"Exit code {found.exit_code}."]
+    return [*_lines(comparison, _TERMINAL), "", f"Exit code {comparison.exit_code}."]
 
 
-def markdown_page(found: TargetComparison) -> str:
+def markdown_page(comparison: TargetComparison) -> str:
     """The comparison for a pull request."""
-    verdicts = "; ".join(f"{one.found.measure.title} {_STATES[one.state]}" for one in found.decisions)
-    return "\n".join([f"### {verdicts[:1].upper()}{verdicts[1:]}", "", *_lines(found, escaped, "- ")]) + "\n"
+    verdicts = "; ".join(
+        f"{decision.change.measure.title} {_STATES[decision.state]}" for decision in comparison.decisions
+    )
+    title = f"### {verdicts[:1].upper()}{verdicts[1:]}"
+    return "\n".join([title, "", *_lines(comparison, _MARKDOWN)]) + "\n"
 
 
-def _lines(found: TargetComparison, disarm: Disarm, bullet: str) -> Iterator[str]:
-    base, new = found.shown
-    yield f"{bullet}BASE: {disarm(base)}"
-    yield f"{bullet}NEW: {disarm(new)}"
+def _lines(comparison: TargetComparison, form: _Form) -> Iterator[str]:
+    base, new = comparison.shown
+    yield f"{form.bullet}BASE: {form.disarm(base)}"
+    yield f"{form.bullet}NEW: {form.disarm(new)}"
     yield ""
-    measured = [one for one in found.decisions if one.overall.n]
+    measured = [decision for decision in comparison.decisions if decision.overall.n]
     if measured:
-        yield _table(measured, disarm)
-    for one in found.decisions:
-        yield f"{bullet}{disarm(_sentence(one))}"
-    for one in measured:
-        for name, noise in zip(("BASE", "NEW"), one.found.noise, strict=True):
+        yield from form.table(_table(measured))
+        yield ""
+    for decision in comparison.decisions:
+        yield f"{form.bullet}{form.disarm(_sentence(decision))}"
+    for decision in measured:
+        for side, noise in zip(("BASE", "NEW"), decision.change.noise, strict=True):
             if noise is not None and noise.prompts >= MIN_REPEATED:
-                yield f"{bullet}{disarm(_noise(one, name, noise))}"
-    yield from (f"{bullet}{disarm(note)}" for note in found.notes)
-    for one in measured:
-        yield from _examples(one, disarm)
+                yield f"{form.bullet}{form.disarm(_noise(decision, side, noise))}"
+    for note in comparison.notes:
+        yield f"{form.bullet}{form.disarm(note)}"
+    for decision in measured:
+        yield from _examples(decision, form)
 
 
-def _sentence(one: Decision) -> str:
-    title = one.found.measure.title.capitalize()
-    return f"{title}: {_STATES[one.state]}. {one.why}"
+def _sentence(decision: Decision) -> str:
+    title = decision.change.measure.title.capitalize()
+    return f"{title}: {_STATES[decision.state]}. {decision.why}"
 
 
-def _noise(one: Decision, name: str, noise: RepeatNoise) -> str:
+def _noise(decision: Decision, side: str, noise: RepeatNoise) -> str:
     return (
-        f"{name} against itself, from {number_of(noise.prompts, 'prompt')} with several replies: of two "
-        f"replies only one is {one.found.measure.verb} on {noise.disagreement:.4f} of them; 95 % of the "
-        f"differences between two such runs lie within ±{noise.difference:.4f}."
+        f"{side} against itself: {number_of(noise.prompts, 'prompt has', 'prompts have')} several replies. "
+        f"Of two replies to one prompt, only one is {decision.change.measure.verb} on "
+        f"{noise.disagreement:.4f} of these prompts. So 95 % of the differences between two runs of {side} "
+        f"lie within ±{noise.difference:.4f}."
     )
 
 
-def _examples(one: Decision, disarm: Disarm) -> Iterator[str]:
-    """Of the prompts on which NEW does more of what is measured."""
-    newly = newly_counted(one.found)
+def _examples(decision: Decision, form: _Form) -> Iterator[str]:
+    """Prompts on which NEW does more of what is measured."""
+    newly = newly_counted(decision.change)
     if not newly:
         return
+    shown = newly[:MOST_PROMPTS]
     yield ""
-    shown = min(MOST_PROMPTS, len(newly))
-    verb = one.found.measure.verb.capitalize()
-    yield f"{verb} by NEW and not, or less often, by BASE, {shown:,} of {len(newly):,}:"
+    yield (
+        f"Prompts that are {decision.change.measure.verb} more often by NEW than by BASE "
+        f"({len(shown):,} of {len(newly):,}):"
+    )
     yield ""
-    yield from (f"- {disarm(printable(pair.prompt)[:SHOWN_CHARS])}" for pair in newly[:shown])
+    yield from (f"- {form.disarm(printable(pair.prompt)[:SHOWN_CHARS])}" for pair in shown)
 
 
-def newly_counted(found: MeasuredChange) -> list[PromptPair]:
+def newly_counted(change: MeasuredChange) -> list[PromptPair]:
     """The prompts whose share rose, those that rose most first, else in BASE's order."""
-    risen = [pair for pair in found.pairs if pair.new > pair.base]
+    risen = [pair for pair in change.pairs if pair.new > pair.base]
     return sorted(risen, key=lambda pair: pair.base - pair.new)
 
 
-def shown_groups(found: MeasuredChange) -> list[GroupChange]:
-    """The first of each kind; of words only those with a rise."""
+def shown_groups(change: MeasuredChange) -> list[GroupChange]:
+    """The first groups of each kind; of words only those with a rise."""
     by_kind: dict[str, list[GroupChange]] = {}
-    for one in found.groups:
-        if one.kind not in WORD_KINDS or one.increase > 0:
-            by_kind.setdefault(one.kind, []).append(one)
-    return [one for some in by_kind.values() for one in some[:MOST_GROUPS]]
+    for group in change.groups:
+        if group.kind not in WORD_KINDS or group.increase > 0:
+            by_kind.setdefault(group.kind, []).append(group)
+    return [group for groups in by_kind.values() for group in groups[:MOST_GROUPS]]
 
 
-def _table(decisions: list[Decision], disarm: Disarm) -> str:
-    """In the form of lm-eval's own."""
-    from pytablewriter import MarkdownTableWriter
-    from pytablewriter.style import Align, Style
-
+def _table(decisions: Sequence[Decision]) -> Table:
+    """A row for each measure, and below it rows for its sets, categories and words."""
     rows = []
-    for one in decisions:
-        metric = f"{one.found.measure.name} ↓"
-        for change in [one.overall, *shown_groups(one.found)]:
-            name = "all" if change.kind == "all" else f"{change.kind}: {disarm(change.name[:SHOWN_CHARS])}"
-            rows.append([metric, name.replace("|", "¦") if disarm is printable else name, *_figures(change)])
+    for decision in decisions:
+        metric = f"{decision.change.measure.name} ↓"
+        for group in [decision.overall, *shown_groups(decision.change)]:
+            name = "all" if group.kind == "all" else f"{group.kind}: {group.name[:SHOWN_CHARS]}"
+            rows.append([Cell(metric), Cell(name), *_figures(group)])
             metric = ""
-    right = [Style(align=Align.LEFT)] * 2 + [Style(align=Align.RIGHT)] * (len(_COLUMNS) - 2)
-    writer = MarkdownTableWriter(
-        headers=list(_COLUMNS), value_matrix=rows, column_styles=right, type_hints=["str"] * len(_COLUMNS)
-    )
-    return str(writer.dumps())
+    return table_of(_COLUMNS, rows)
 
 
-def _figures(change: GroupChange) -> list[str]:
+def _figures(change: GroupChange) -> list[Cell]:
     low, high = change.interval
     return [
-        f"{change.n:,}",
-        f"{change.base.value:.4f}",
-        f"{change.new.value:.4f}",
-        f"{change.increase:+.4f}",
-        f"[{low:+.4f}, {high:+.4f}]",
-        *(
-            f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
-            for count in (change.only_base, change.only_new)
-        ),
-        *(
-            "" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
-            for p in (change.p, change.p_holm)
-        ),
+        Cell(f"{change.n:,}", change.n),
+        Cell(f"{change.base.value:.4f}", change.base.value),
+        Cell(f"{change.new.value:.4f}", change.new.value),
+        Cell(f"{change.increase:+.4f}", change.increase),
+        Cell(f"[{low:+.4f}, {high:+.4f}]", low),
+        shares(change.only_base),
+        shares(change.only_new),
+        _p_value(change.p),
+        _p_value(change.p_holm),
     ]
 
 
-def as_json(found: TargetComparison) -> dict[str, Any]:
+def _p_value(p: float) -> Cell:
+    return Cell("" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}", p)
+
+
+def as_json(comparison: TargetComparison) -> dict[str, Any]:
     """The comparison for a program: rates in [0, 1], null for what has no value."""
     return {
-        "base": found.base,
-        "new": found.new,
-        "exit_code": found.exit_code,
-        "settings": found.settings.model_dump(),
-        "notes": list(found.notes),
-        "measures": {one.found.measure.name: _measure_json(one) for one in found.decisions},
+        "base": comparison.base,
+        "new": comparison.new,
+        "exit_code": comparison.exit_code,
+        "settings": comparison.settings.model_dump(),
+        "notes": list(comparison.notes),
+        "measures": {
+            decision.change.measure.name: _measure_json(decision) for decision in comparison.decisions
+        },
     }
 
 
-def _measure_json(one: Decision) -> dict[str, Any]:
-    asked, unscored = one.found.asked, one.found.unscored
+def _measure_json(decision: Decision) -> dict[str, Any]:
+    asked, unscored = decision.change.asked, decision.change.unscored
     return {
-        "state": one.state,
-        "why": one.why,
+        "state": decision.state,
+        "why": decision.why,
         "asked": {"base": asked[0], "new": asked[1], "both": asked[2]},
         "unscored": {"base": unscored[0], "new": unscored[1]},
-        **_change_json(one.overall),
+        **_change_json(decision.overall),
         "groups": [
-            {"kind": group.kind, "name": group.name, **_change_json(group)} for group in one.found.groups
+            {"kind": group.kind, "name": group.name, **_change_json(group)}
+            for group in decision.change.groups
         ],
         "noise": {
             name: None if noise is None else asdict(noise)
-            for name, noise in zip(("base", "new"), one.found.noise, strict=True)
+            for name, noise in zip(("base", "new"), decision.change.noise, strict=True)
         },
-        "risen": [pair.prompt for pair in newly_counted(one.found)],
+        "risen": [pair.prompt for pair in newly_counted(decision.change)],
     }
 
 
@@ -201,26 +233,30 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def junit_xml(found: TargetComparison) -> str:
+def junit_xml(comparison: TargetComparison) -> str:
     """A test case for each measure: a failure where it got worse, an error where the data can't tell."""
-    states = [one.state for one in found.decisions]
+    states = [decision.state for decision in comparison.decisions]
     suite = ElementTree.Element(
         "testsuite",
-        name=xml_text(f"overbench compare: {' -> '.join(found.shown)}"),
+        name=xml_text(f"overbench compare: {' -> '.join(comparison.shown)}"),
         tests=str(len(states)),
         failures=str(states.count("worse")),
         errors=str(states.count("cannot_tell")),
         skipped=str(states.count("not_measured")),
     )
     results = {"worse": "failure", "cannot_tell": "error", "not_measured": "skipped"}
-    for one in found.decisions:
-        measure = one.found.measure
-        case = ElementTree.SubElement(suite, "testcase", classname="overbench.compare", name=measure.title)
-        if one.state in results:
-            told = ElementTree.SubElement(case, results[one.state], message=xml_text(_sentence(one)))
-            told.text = xml_text(_table([one], printable)) if one.overall.n else None
+    for decision in comparison.decisions:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="overbench.compare", name=decision.change.measure.title
+        )
+        if decision.state in results:
+            result = ElementTree.SubElement(
+                case, results[decision.state], message=xml_text(_sentence(decision))
+            )
+            if decision.overall.n:
+                result.text = xml_text("\n".join(terminal_lines(_table([decision]), indent=0)))
     output = ElementTree.SubElement(suite, "system-out")
-    output.text = xml_text("\n".join(terminal_lines(found)))
+    output.text = xml_text("\n".join(comparison_lines(comparison)))
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)

@@ -1,13 +1,17 @@
 """Which target is worse: the rule by which a build fails.
 
-NEW got worse in a measure where, on the common prompts, its rate rose by more than ``max_increase`` **and**
-McNemar's exact test, one-sided and with Holm's correction for the measures judged, has p at most ``alpha``.
-The first alone would fail builds on noise, the second alone on rises that nobody minds. So where nothing but
-chance is at work a build fails with a chance of at most ``alpha``, whatever is measured. A measure of which
-either side was asked prompts can't be told where fewer than ``min_prompts`` common ones are scored on both,
-or where more than ``max_unscored`` of them have no scored reply of a side: nobody knows what those would have
-been. Sets, categories and words are shown and decide nothing. ``strict`` turns the burden of proof round:
-where the 95 % interval doesn't rule out a rise of more than ``max_increase``, the data can't tell then.
+NEW got worse in a measure if both of these hold on the prompts that BASE and NEW have in common:
+
+- its rate rose by more than ``max_increase``;
+- McNemar's exact test, one-sided and with Holm's correction for the measures judged, has p at most ``alpha``.
+
+The first condition alone would fail builds on noise, the second alone on rises too small to matter. Where
+nothing but chance is at work, a build fails with a chance of at most ``alpha`` over all measures together.
+
+The data can't tell where fewer than ``min_prompts`` common prompts are scored on both sides, or where a side
+has no scored reply to more than ``max_unscored`` of the common prompts. With ``strict``, the data also can't
+tell where the 95 % interval includes a rise of more than ``max_increase``. Sets, categories and words are
+shown and decide nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +47,15 @@ _PACKAGES: Final = ("regex", "scipy", "simplemma", "statsmodels", "wordfreq")
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one measure.
+    """The verdict on one measure.
 
     Attributes:
-        found: the figures; its overall change with Holm's correction.
+        change: the figures.
+        overall: the change on all prompts, with Holm's correction for the measures judged.
         why: a sentence for people.
     """
 
-    found: MeasuredChange
+    change: MeasuredChange
     overall: GroupChange
     state: State
     why: str
@@ -61,8 +66,8 @@ class TargetComparison:
     """Two targets compared.
 
     Attributes:
-        decisions: of each measure.
-        notes: what to know before trusting the numbers.
+        decisions: one for each measure.
+        notes: what a reader must know before trusting the numbers.
     """
 
     base: str
@@ -79,22 +84,26 @@ class TargetComparison:
 
     @property
     def exit_code(self) -> int:
-        """1 where a measure got worse; else 2 where one can't be told; else 0."""
+        """1 if a measure got worse; else 2 if the data can't tell for a measure; else 0."""
         states = {decision.state for decision in self.decisions}
         return WORSE if "worse" in states else CANNOT_TELL if "cannot_tell" in states else 0
 
 
 def compare_targets(base: Side, new: Side, settings: CompareSettings | None = None) -> TargetComparison:
-    """Compare.
+    """Compare two targets on the prompts that both were asked.
 
     Raises:
         OverbenchError: no common prompts, one and the same run, or labels by different labellers.
     """
     settings = settings or CompareSettings()
     _check(base, new)
-    found = [measured_change(measure, base, new) for measure in MEASURES]
+    changes = [measured_change(measure, base, new) for measure in MEASURES]
     return TargetComparison(
-        base.name, new.name, settings, tuple(decide(found, settings)), tuple(_notes(base, new))
+        base=base.name,
+        new=new.name,
+        settings=settings,
+        decisions=tuple(decide(changes, settings)),
+        notes=tuple(_notes(base, new)),
     )
 
 
@@ -127,36 +136,32 @@ def _check(base: Side, new: Side) -> None:
         )
 
 
-def decide(found: Sequence[MeasuredChange], settings: CompareSettings) -> list[Decision]:
-    """Apply the rule: see :mod:`overbench.compare.decision`."""
-    troubles = [_trouble(one, settings) for one in found]
-    judged = iter(
-        corrected([one.overall for one, trouble in zip(found, troubles, strict=True) if trouble is None])
-    )
+def decide(changes: Sequence[MeasuredChange], settings: CompareSettings) -> list[Decision]:
+    """The verdict on each measure, by the rule above."""
+    obstacles = [_obstacle(change, settings) for change in changes]
+    judged = [change for change, obstacle in zip(changes, obstacles, strict=True) if obstacle is None]
+    tests = iter(corrected([change.overall for change in judged]))
     decisions = []
-    for one, trouble in zip(found, troubles, strict=True):
-        if trouble is not None:
-            decisions.append(Decision(one, one.overall, *trouble))
-        else:
-            overall = next(judged)
-            decisions.append(Decision(one, overall, *_judged(overall, settings)))
+    for change, obstacle in zip(changes, obstacles, strict=True):
+        overall = change.overall if obstacle else next(tests)
+        decisions.append(Decision(change, overall, *(obstacle or _judged(overall, settings))))
     return decisions
 
 
-def _trouble(found: MeasuredChange, settings: CompareSettings) -> tuple[State, str] | None:
-    """Why a measure is not judged; None where it is."""
-    of_base, of_new, common = found.asked
-    kind = f"{found.measure.prompt_label} prompts"
+def _obstacle(change: MeasuredChange, settings: CompareSettings) -> tuple[State, str] | None:
+    """Why a measure cannot be judged; None if it can."""
+    of_base, of_new, common = change.asked
+    kind = f"{change.measure.prompt_label} prompts"
     if not of_base and not of_new:
         return "not_measured", f"Neither side was asked {kind}."
-    told = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
-    for side, unscored in zip(("BASE", "NEW"), found.unscored, strict=True):
+    asked = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
+    for side, unscored in zip(("BASE", "NEW"), change.unscored, strict=True):
         if unscored > settings.max_unscored * common:
             share = f"{unscored:,} of {common:,} common {kind} have no scored reply of {side}"
             return "cannot_tell", f"{share}, more than --max_unscored {settings.max_unscored:g} allows."
-    if found.overall.n < settings.min_prompts:
-        scored = f"{found.overall.n:,} of these are scored on both sides"
-        return "cannot_tell", f"{told}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
+    if change.overall.n < settings.min_prompts:
+        scored = f"{change.overall.n:,} of these are scored on both sides"
+        return "cannot_tell", f"{asked}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
     return None
 
 
@@ -177,11 +182,11 @@ def _notes(base: Side, new: Side) -> Iterator[str]:
         yield from (f"{name}: {note}" for note in side.notes)
         others = len(side.outcomes.keys() - (new if side is base else base).outcomes.keys())
         if others:
-            yield f"In no figure: {number_of(others, 'prompt')} of {name} that the other side was not asked."
+            yield f"Left out: {number_of(others, 'prompt')} of {name} that the other side was not asked."
     if contradictory := contradictions(base, new):
         prompts = number_of(contradictory, "prompt")
         yield f"Counted as unsafe: {prompts}, safe in one file and unsafe in another."
     if differences := differing([base.target, new.target]):
-        yield f"The two were asked in different ways: {described(differences)}."
+        yield f"BASE and NEW were asked in different ways: {described(differences)}."
     if base.target.checkpoint == new.target.checkpoint and base.name != new.name:
-        yield "One checkpoint, asked in two ways."
+        yield "BASE and NEW are the same checkpoint, asked in two ways."

@@ -10,7 +10,9 @@ from pathlib import Path
 from overbench.release.release_inputs import Log, apart, find_logs, notes_on_parts
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
-from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes, release_outcomes
+from overbench_tasks.outcomes.canned_runs import openings_of_runs, run_key
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt
+from overbench_tasks.outcomes.outcome_readers import NewLabels, log_outcomes, release_outcomes
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
 from overbench_tasks.outcomes.short_names import short_names
 from overbench_tasks.outcomes.target_configs import joined
@@ -25,9 +27,9 @@ class Side:
 
     Attributes:
         target: who was asked, and how.
-        outcomes: what it did, by the prompt's id.
+        outcomes: prompt id -> the target's replies to it, as labelled.
         read_from: the logs, or the release's folder.
-        notes: for people, on what was read.
+        notes: what people should know of the files that were read.
     """
 
     target: TargetRecord
@@ -41,12 +43,12 @@ class Side:
         return self.target.target
 
 
-def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -> Side:
+def read_side(path: str, more: Sequence[Path] = (), *, relabel: bool = False) -> Side:
     """Read one side.
 
     Args:
-        place: an lm-eval output folder or a release; where it holds several targets, with the one that is
-            meant behind a colon, by its name or as reports have it: ``responses:org/model``.
+        path: an lm-eval output folder or a release. If it holds several targets, the target's name follows a
+            colon, in full or as reports show it: ``responses:org/model``.
         more: further output folders of the same target: its repetitions, or its other tasks.
         relabel: label all replies anew, by today's rules.
 
@@ -54,7 +56,7 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
         OverbenchError: nothing there, no such target or several, a file that cannot be read, or a release to
             be labelled anew or to be joined with logs.
     """
-    folder, wanted = _parsed(place)
+    folder, wanted = _parsed(path)
     if is_release(folder):
         if relabel or more:
             raise OverbenchError(
@@ -62,9 +64,9 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
                 "Give the lm-eval output that it was made of, or the release alone."
             )
         return _release_side(read_release(folder), folder, wanted)
-    found, others = find_logs([folder, *more], Aliases())
-    logs, _, notes = apart(found, [], Aliases())
-    name = _chosen((log.target.target for log in logs), wanted, place)
+    all_logs, others = find_logs([folder, *more], Aliases())
+    logs, _, notes = apart(all_logs, [], Aliases())
+    name = _chosen((log.target.target for log in logs), wanted, path)
     logs = [log for log in logs if log.target.target == name]
     return Side(
         joined(log.target for log in logs)[name],
@@ -74,33 +76,33 @@ def read_side(place: str, more: Sequence[Path] = (), *, relabel: bool = False) -
     )
 
 
-def _parsed(place: str) -> tuple[Path, str | None]:
-    """(the folder, the target's name or None); both may hold colons."""
-    whole = Path(place).expanduser()
+def _parsed(path: str) -> tuple[Path, str | None]:
+    """(the folder, the target's name or None); both may contain colons."""
+    whole = Path(path).expanduser()
     if whole.exists():
         return whole, None
-    for end in (at for at in range(len(place) - 1, 0, -1) if place[at] == ":"):
-        if (folder := Path(place[:end]).expanduser()).exists():
-            return folder, place[end + 1 :]
+    for colon in range(len(path) - 1, 0, -1):
+        if path[colon] == ":" and (folder := Path(path[:colon]).expanduser()).exists():
+            return folder, path[colon + 1 :]
     return whole, None
 
 
-def _chosen(names: Iterable[str], wanted: str | None, place: str) -> str:
-    """The name that is meant, by itself or by its short form."""
+def _chosen(names: Iterable[str], wanted: str | None, path: str) -> str:
+    """The target that is wanted, by its name or its short name."""
     by_shown = {shown: name for name, shown in short_names(sorted(set(names))).items()}
-    known = {**by_shown, **{name: name for name in by_shown.values()}}
-    if wanted in known:
-        return known[wanted]
+    by_name = {**by_shown, **{name: name for name in by_shown.values()}}
+    if wanted in by_name:
+        return by_name[wanted]
     if wanted is None and len(by_shown) == 1:
         return next(iter(by_shown.values()))
     listed = ", ".join(map(repr, by_shown)) or "none"
     if wanted is None:
         raise OverbenchError(
-            f"Expected one target in {place}, found {len(by_shown)}: {listed}. Say which: '{place}:TARGET'."
+            f"Expected one target in {path}, found {len(by_shown)}: {listed}. Say which: '{path}:TARGET'."
         )
     near = difflib.get_close_matches(wanted, by_shown, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {listed}."
-    raise OverbenchError(f"{place.removesuffix(f':{wanted}')} has no target {wanted!r}. {hint}")
+    raise OverbenchError(f"{path.removesuffix(f':{wanted}')} has no target {wanted!r}. {hint}")
 
 
 def _release_side(release: Release, folder: Path, wanted: str | None) -> Side:
@@ -113,9 +115,10 @@ def _release_side(release: Release, folder: Path, wanted: str | None) -> Side:
 def _logged_outcomes(logs: Sequence[Log], relabel: bool) -> Iterator[Outcome]:
     from tqdm import tqdm
 
+    openings = {} if relabel else openings_of_runs([log.run for log in logs])
     for log in logs:
         if relabel:
-            outcomes = log_outcomes(log.run, label_by_rules, f"rules {RULES_VERSION}")
+            outcomes = log_outcomes(log.run, NewLabels.by(label_by_rules, f"rules {RULES_VERSION}"))
         else:
-            outcomes = log_outcomes(log.run)
+            outcomes = log_outcomes(log.run, shared=openings.get(run_key(log.run)))
         yield from tqdm(outcomes, log.run.file.name, unit=" replies", disable=None, leave=False)

@@ -1,7 +1,7 @@
 """``overbench diversity``: how varied several sets of prompts are, side by side.
 
-What grows or falls with the number of prompts is measured on equally many of each set, drawn by a seed: as
-many as the smallest set has, at most :attr:`DiversitySettings.sample`.
+Measures that depend on the number of prompts are taken on equally many prompts of each set, drawn by a seed:
+as many as the smallest set has, at most :attr:`DiversitySettings.sample`.
 """
 
 from __future__ import annotations
@@ -33,46 +33,50 @@ from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.text import markdown_cell, number_of, printable
 
 THRESHOLD: Final = 0.8
-"""From this similarity on, two prompts are near duplicates, as for ``overbench aggregate``."""
+"""Two prompts with at least this Jaccard similarity are near duplicates, as for ``overbench aggregate``."""
 
 SHOWN_OPENINGS: Final = 3
 NO_ENCODER: Final = "none"
 
 
 class DiversitySettings(BaseModel):
-    """What ``overbench diversity`` is asked for."""
+    """The settings of ``overbench diversity``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sample: int = Field(200, ge=2, description="how many prompts of each file are drawn, at most")
-    seed: int = Field(0, description="of the draw")
+    sample: int = Field(200, ge=2, description="the most prompts that are drawn from each file")
+    seed: int = Field(0, description="the seed of the draw")
     encoder: str = Field(
         "minilm-l6-v2",
-        description="what compares prompts: a name of overbench models, a folder, or a hub id; none: nothing",
+        description="the sentence encoder that compares prompts: a name of overbench models, a folder, or a "
+        "hub id; none: "
+        "prompts are not compared",
     )
     bert_score_model: str | None = Field(
         None,
         description="the model of BERTScore, such as roberta-large, which bert-score recommends for English; "
-        "without it the encoder",
+        "by "
+        "default the encoder",
     )
 
 
 @dataclass(frozen=True)
 class Diversity:
-    """How varied one set is. NaN: could not be told, or was not measured.
+    """How varied a set is. NaN: undefined, or not measured.
 
     Attributes:
         prompts: how many the set has, each text once.
-        drawn: how many of them Self-BLEU, distinct-n, BERTScore and ``nearest_drawn`` are about.
+        drawn: the number of drawn prompts, for Self-BLEU, distinct-n, BERTScore and ``nearest_drawn``.
         words: lower quartile, median and upper quartile of the prompts' lengths in words.
-        openings: the commonest ways to begin, with the share of prompts that do.
+        openings: the most frequent first words, with the share of prompts that begin so.
         distinct: distinct-1, -2 and -3, in (0, 1].
         self_bleu: 0 to 100.
         near_duplicates: the share that ``overbench aggregate`` would drop at :data:`THRESHOLD`.
         nearest: mean cosine similarity to the nearest other prompt of the set, in [-1, 1].
-        nearest_drawn: the same among the drawn.
-        nearest_of_first: of the first set's prompts to the nearest one here, without the texts of both.
-        shared: how many texts are in the first set, too.
+        nearest_drawn: the same among the drawn prompts.
+        nearest_of_first: mean similarity of the first set's prompts to the nearest prompt here, without the
+            texts that are in both.
+        shared: the number of texts that are also in the first set.
         bert_score: mean F1 of random pairs.
     """
 
@@ -93,13 +97,13 @@ class Diversity:
     def figures(self) -> dict[str, str]:
         """What a table shows, by the name of the row."""
         low, median, high = self.words
-        begin = [f"{one.words}: {one.share:.1%}" for one in self.openings[:SHOWN_OPENINGS]]
-        begin += [NONE] * (SHOWN_OPENINGS - len(begin))
-        together = sum(one.share for one in self.openings)
+        beginnings = [f"{opening.words}: {opening.share:.1%}" for opening in self.openings[:SHOWN_OPENINGS]]
+        beginnings += [NONE] * (SHOWN_OPENINGS - len(beginnings))
+        together = sum(opening.share for opening in self.openings)
         return {
             "prompts": f"{self.prompts:,}",
             "words: median (quartiles)": f"{median:g} ({low:g} to {high:g})",
-            **{f"opening {place}": text for place, text in enumerate(begin, start=1)},
+            **{f"opening {number}": text for number, text in enumerate(beginnings, start=1)},
             f"share of the {OPENINGS} commonest openings": f"{together:.1%}",
             "near duplicates": f"{self.near_duplicates:.1%}",
             "nearest neighbour": _number(self.nearest),
@@ -120,22 +124,23 @@ class DiversityReport:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for ``json.dumps``; None for what could not be told."""
-        sets = [{name: _told(value) for name, value in asdict(one).items()} for one in self.sets]
+        """The report for ``json.dumps``; None in place of NaN."""
+        sets = [{name: _json(value) for name, value in asdict(diversity).items()} for diversity in self.sets]
         return {"settings": self.settings.model_dump(), "sets": sets, "notes": list(self.notes)}
 
     def lines(self) -> Iterator[str]:
-        """A Markdown table with a set per column, aligned for a terminal, and below it what it rests on."""
+        """A Markdown table with a column for each set, aligned for a terminal, and how to read it."""
         first, *others = self.sets
-        shown = [one.figures() for one in self.sets]
+        shown = [diversity.figures() for diversity in self.sets]
         rows = [[name, *(figures[name] for figures in shown)] for name in shown[0]]
         if others:
             across = (
-                f"{_number(one.nearest_of_first)} ({number_of(one.shared, 'text')} in both)" for one in others
+                f"{_number(other.nearest_of_first)} ({number_of(other.shared, 'text')} in both)"
+                for other in others
             )
             rows.append([f"nearest neighbour of {first.name} in it", NONE, *across])
         table = Table(
-            columns=("set", *(one.name for one in self.sets)),
+            columns=("set", *(diversity.name for diversity in self.sets)),
             rows=tuple(tuple(map(Cell, row)) for row in rows),
             numeric=frozenset(range(1, len(self.sets) + 1)),
         )
@@ -143,9 +148,12 @@ class DiversityReport:
         yield ""
         settings = self.settings
         yield (
-            f"Drawn by seed {settings.seed}. Lower is more varied, but for distinct-n. Neighbours by cosine "
-            f"similarity ({settings.encoder}), near duplicates from a Jaccard similarity of {THRESHOLD} on, "
-            f"BERTScore by {settings.bert_score_model or settings.encoder}."
+            f"Prompts were drawn with seed {settings.seed}. A lower value means a more varied set, except "
+            "for "
+            f"distinct-n. Neighbours are compared by cosine similarity ({settings.encoder}). Near duplicates "
+            "have "
+            f"a Jaccard similarity of at least {THRESHOLD}. BERTScore uses "
+            f"{settings.bert_score_model or settings.encoder}."
         )
         yield from map(printable, self.notes)
 
@@ -154,12 +162,11 @@ def describe(sets: Mapping[str, Sequence[str]], settings: DiversitySettings) -> 
     """How varied sets of prompts are.
 
     Args:
-        sets: prompts by the name of their set, at least one each; the first set is the one that the nearest
-            neighbours of others are compared with.
+        sets: name of a set -> its prompts, at least one. The others are compared with the first set.
 
     Raises:
-        OverbenchError: no sets, or an encoder or model of BERTScore that was set can't be used. Where the
-            default encoder or bert-score is not there, a note says what to install.
+        OverbenchError: there is no set, a set is empty, or an encoder or model of BERTScore that was chosen
+            can't be used. If the default encoder or bert-score is missing, a note says what to install.
     """
     if not sets or not all(sets.values()):
         raise OverbenchError("Expected at least one set of prompts, and none that is empty.")
@@ -168,13 +175,13 @@ def describe(sets: Mapping[str, Sequence[str]], settings: DiversitySettings) -> 
         name: random.Random(settings.seed).sample(range(len(prompts)), size)  # noqa: S311
         for name, prompts in sets.items()
     }
-    found = [_by_words(name, prompts, draws[name]) for name, prompts in sets.items()]
+    measured = [_by_words(name, prompts, draws[name]) for name, prompts in sets.items()]
     notes: list[str] = []
 
     def tried(measure: Callable[[], list[Diversity]], chosen: bool) -> None:
-        nonlocal found
+        nonlocal measured
         try:
-            found = measure()
+            measured = measure()
         except OverbenchError as error:
             if chosen:
                 raise
@@ -182,24 +189,24 @@ def describe(sets: Mapping[str, Sequence[str]], settings: DiversitySettings) -> 
 
     if settings.encoder != NO_ENCODER:
         chosen = "encoder" in settings.model_fields_set
-        tried(lambda: _with_neighbours(found, sets, draws, settings.encoder), chosen)
+        tried(lambda: _with_neighbours(measured, sets, draws, settings.encoder), chosen)
     model = settings.bert_score_model or settings.encoder
     if model != NO_ENCODER:
-        drawn = {name: [sets[name][place] for place in places] for name, places in draws.items()}
+        drawn = {name: [sets[name][row] for row in rows] for name, rows in draws.items()}
         chosen = settings.bert_score_model is not None
-        tried(lambda: [replace(one, bert_score=bert_score(drawn[one.name], model)) for one in found], chosen)
-    return DiversityReport(tuple(found), settings, tuple(notes))
+        tried(lambda: [replace(of, bert_score=bert_score(drawn[of.name], model)) for of in measured], chosen)
+    return DiversityReport(tuple(measured), settings, tuple(notes))
 
 
 def read_sets(files: Sequence[str]) -> dict[str, list[str]]:
-    """The prompts of each file by its name: what stands before "=", else the file's, or the release's.
+    """The prompts of each file. A set's name stands before "=", or is the name of the file or release.
 
     Args:
-        files: each what ``overbench_source`` may be, or ``NAME=`` and that. A file that is there is taken
-            as it is, also with "=" in its name.
+        files: each as for ``overbench_source``, with or without ``NAME=`` before it. An existing file may
+            have "=" in its own name.
 
     Raises:
-        OverbenchError: two would have the same name, or one can't be read.
+        OverbenchError: two sets would have the same name, or a file can't be read.
     """
     sets: dict[str, list[str]] = {}
     for given in files:
@@ -210,63 +217,64 @@ def read_sets(files: Sequence[str]) -> dict[str, list[str]]:
         name = name or path.name.partition(".")[0] or path.resolve().name
         if name in sets:
             raise OverbenchError(
-                f"Two files would both be called {name!r}. Expected names of their own: OTHER={source}"
+                f"Two sets have the name {name!r}. Give this one another name: OTHER={source}"
             )
         sets[name] = [str(row["prompt"]) for row in read_prompts(source_file(source))]
     return sets
 
 
-def _by_words(name: str, prompts: Sequence[str], places: Sequence[int]) -> Diversity:
+def _by_words(name: str, prompts: Sequence[str], drawn: Sequence[int]) -> Diversity:
     words = [words_of(prompt) for prompt in prompts]
-    of_drawn = [words[place] for place in places]
+    of_drawn = [words[row] for row in drawn]
     return Diversity(
         name=name,
         prompts=len(prompts),
-        drawn=len(places),
+        drawn=len(drawn),
         words=quartiles(list(map(len, words))),
         openings=openings(words),
         distinct=(distinct(of_drawn, 1), distinct(of_drawn, 2), distinct(of_drawn, 3)),
-        self_bleu=self_bleu([prompts[place] for place in places]),
+        self_bleu=self_bleu([prompts[row] for row in drawn]),
         near_duplicates=len(near_duplicates([*map(normalised, prompts)], THRESHOLD)) / len(prompts),
     )
 
 
 def _with_neighbours(
-    found: Sequence[Diversity],
+    measured: Sequence[Diversity],
     sets: Mapping[str, Sequence[str]],
     draws: Mapping[str, Sequence[int]],
     encoder: str,
 ) -> list[Diversity]:
     vectors = dict(zip(sets, embeddings(list(sets.values()), encoder), strict=True))
     texts = {name: [*map(normalised, prompts)] for name, prompts in sets.items()}
-    first = found[0].name
+    first = measured[0].name
 
     def across(name: str) -> tuple[float, int]:
         own, others = set(texts[first]), set(texts[name])
-        new = [place for place, text in enumerate(texts[name]) if text not in own]
-        left = [place for place, text in enumerate(texts[first]) if text not in others]
-        return nearest(vectors[first][left], vectors[name][new]), len(own & others)
+        rows_here = [row for row, text in enumerate(texts[name]) if text not in own]
+        rows_of_first = [row for row, text in enumerate(texts[first]) if text not in others]
+        return nearest(vectors[first][rows_of_first], vectors[name][rows_here]), len(own & others)
 
-    told = []
-    for one in found:
-        of_first, shared = across(one.name) if one.name != first else (math.nan, 0)
-        told.append(
+    completed = []
+    for diversity in measured:
+        name = diversity.name
+        of_first, shared = across(name) if name != first else (math.nan, 0)
+        completed.append(
             replace(
-                one,
-                nearest=nearest(vectors[one.name]),
-                nearest_drawn=nearest(vectors[one.name][draws[one.name]]),
+                diversity,
+                nearest=nearest(vectors[name]),
+                nearest_drawn=nearest(vectors[name][draws[name]]),
                 nearest_of_first=of_first,
                 shared=shared,
             )
         )
-    return told
+    return completed
 
 
 def _number(value: float, digits: int = 3) -> str:
     return NONE if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _told(value: Any) -> Any:
+def _json(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_told(one) for one in value]
+        return [_json(part) for part in value]
     return None if isinstance(value, float) and math.isnan(value) else value

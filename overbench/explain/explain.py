@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from generators.targets.target import Question
+from overbench.explain.cached_target import Answer, CachedTarget, TargetRequest
 from overbench.explain.explain_settings import FIRST_ASKED, ExplainSettings
 from overbench.explain.explanation import AskedState, Explanation, FoundTriggers, State
-from overbench.explain.inquiry import Answer, Inquiry, TargetRequest
 from overbench.explain.prompt_calls import PromptCalls
 from overbench.explain.side_by_side import side_by_side
 from overbench.explain.text_parts import (
@@ -49,15 +49,15 @@ class PromptToExplain(NamedTuple):
 
 
 def explanations(
-    prompts: Sequence[PromptToExplain], settings: ExplainSettings, inquiry: Inquiry
+    prompts: Sequence[PromptToExplain], settings: ExplainSettings, target: CachedTarget
 ) -> Iterator[Explanation]:
     """An explanation of each prompt, as they come to their end.
 
     Raises:
-        OverbenchError: as :meth:`~overbench.explain.inquiry.Inquiry.answers`.
+        OverbenchError: as :meth:`~overbench.explain.cached_target.CachedTarget.answers`.
     """
     explaining = (_PromptExplainer(prompt, settings).explanation() for prompt in prompts)
-    return side_by_side(explaining, settings.side_by_side, inquiry.answers)
+    return side_by_side(explaining, settings.side_by_side, target.answers)
 
 
 class _PromptExplainer:

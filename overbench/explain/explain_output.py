@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from overbench.explain.explanation import Explanation, FoundTriggers
 from overbench.explain.trigger_table import gain, summary, trigger_counts, word_form
-from overbench.report.sections.section import Report, Section
+from overbench.report.section import Report, Section
 from overbench_tasks.display import Cell, Piece, Table, table_of, terminal_lines
 from overbench_tasks.text import excerpt, number_of, printable, visible
 

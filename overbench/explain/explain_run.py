@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,23 +25,23 @@ from tqdm import tqdm
 
 from generators.targets.reply_file import ReplyFile
 from generators.words import frequency
+from overbench.explain.cached_target import AnswersQuestions, CachedTarget
 from overbench.explain.explain import PromptToExplain, explanations
 from overbench.explain.explain_output import page
 from overbench.explain.explain_settings import ExplainSettings
 from overbench.explain.explanation import Explanation
-from overbench.explain.inquiry import AnswersQuestions, Inquiry
 from overbench.explain.trigger_table import summary, word_form
 from overbench_tasks import __version__
 from overbench_tasks.chat.cache import default_cache_file
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import for_batches
 from overbench_tasks.outcomes.logs import read_run, reply_files
-from overbench_tasks.outcomes.outcome import majority_label
-from overbench_tasks.outcomes.reply_rows import read_replies
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt
+from overbench_tasks.outcomes.outcome_readers import sample_outcomes
 from overbench_tasks.outcomes.target_names import name_target
 from overbench_tasks.outcomes.target_record import how_asked, public_arguments
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.random_order import random_order
 from overbench_tasks.tables import whole_file
 from overbench_tasks.text import excerpt, number_of
@@ -118,26 +117,25 @@ def refused_prompts(logs: Sequence[str]) -> RunPrompts:
     Raises:
         OverbenchError: no log, one that can't be read, or none of its prompts is refused.
     """
-    refused: dict[str, PromptToExplain] = {}
-    unsafe: dict[str, bool] = {}
+    outcomes: list[Outcome] = []
     instructions = set()
     for file in reply_files(list(logs))[0]:
         with contextlib.suppress(OverbenchError):  # a log without its results doesn't say
             instructions.add(read_run(file).system_instruction or "")
-        for row in read_replies(file):
-            labels = Counter(verdict.label for verdict in row.logged or ())
-            if not row.prompt or not row.prompt.strip() or not labels:
-                continue
-            is_refused = majority_label(labels) == "refused"
-            if row.prompt_label == "unsafe":
-                unsafe.setdefault(row.prompt, is_refused)
-            elif is_refused:
-                refused.setdefault(row.prompt, PromptToExplain(row.id or prompt_id(row.prompt), row.prompt))
+        outcomes.extend(sample_outcomes(file))
+    unsafe: dict[str, bool] = {}
+    refused: list[PromptToExplain] = []
+    for outcome in by_prompt(outcomes).values():
+        is_refused = outcome.label == "refused"
+        if outcome.side == "unsafe":
+            unsafe[outcome.prompt] = is_refused
+        elif outcome.side == "safe" and is_refused and outcome.prompt.strip():
+            refused.append(PromptToExplain(outcome.prompt_id, outcome.prompt))
     if not refused:
         raise OverbenchError(
             f"Expected refused prompts in {', '.join(logs)}, found none. Name another run, or a prompt."
         )
-    return RunPrompts(tuple(refused.values()), unsafe, frozenset(instructions))
+    return RunPrompts(tuple(refused), unsafe, frozenset(instructions))
 
 
 def explain(
@@ -172,13 +170,19 @@ def explain(
         except OSError as error:
             raise OverbenchError(f"{folder} can't be written: {error}. Name another with --out.") from error
         with lock, tqdm(desc="explain", unit=" calls", disable=None) as bar:
-            kept = ReplyFile(folder / name)
-            inquiry = Inquiry(target, labeller, kept, settings.chunk_size, bar.update, how)
+            cached_target = CachedTarget(
+                target,
+                labeller,
+                ReplyFile(folder / name),
+                settings.chunk_size,
+                on_answers=bar.update,
+                how=how,
+            )
             finished: list[Explanation] = []
             records = folder / "explain.jsonl" if out else None
             if records:
                 records.unlink(missing_ok=True)
-            for explanation in explanations(prompts, settings, inquiry):
+            for explanation in explanations(prompts, settings, cached_target):
                 finished.append(explanation)
                 bar.set_postfix_str(f"{len(finished):,} of {len(prompts):,} prompts")
                 if records:

@@ -6,11 +6,11 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from generators.targets.target import TargetSettings
 
 FIRST_ASKED: Final = 2
-"""Greedy replies to the prompt as it is: two, to see whether the target keeps to its answer."""
+"""Greedy replies to the unchanged prompt: two, to see whether the target answers the same each time."""
 
 
 class ExplainSettings(BaseModel):
@@ -21,35 +21,43 @@ class ExplainSettings(BaseModel):
     target: TargetSettings
     labeller: LabellerSettings = LabellerSettings()
     units: Literal["words", "sentences", "both"] = Field(
-        "both", description="what is taken out: words of the prompt, sentences of the system instruction"
+        "both",
+        description="what is removed: words of the prompt, sentences of the system instruction, or both",
     )
     by: Literal["removal", "replacement"] = Field(
-        "removal", description="how a word is taken out: it goes, or a neutral word of its kind replaces it"
+        "removal",
+        description="removal: a word is deleted; replacement: a neutral word of the same kind replaces it",
     )
     samples: int = Field(
-        1, ge=1, description="replies to each variant, of which the majority counts; 1: one, greedy"
+        1, ge=1, description="replies to each variant, of which the majority counts; 1: one greedy reply"
     )
     temperature: float = Field(
-        1.0, gt=0, description="of the replies where there are several samples; else they are greedy"
+        1.0,
+        gt=0,
+        description="the temperature of the replies if there are several samples; a single reply is greedy",
     )
     by_probability: bool = Field(
         False,
-        description="judge variants by the probability that a refusal begins instead of by replies; hf, vllm",
+        description="judge a variant by the probability that its reply begins as a refusal, instead of by a "
+        "reply; hf, vllm",
     )
     opening_words: int = Field(
-        4, ge=1, description="words of the target's own refusal that are looked for, beside usual openings"
+        4,
+        ge=1,
+        description="how many first words of the target's own refusal are an opening, beside usual ones",
     )
     budget_calls: int = Field(
         100,
         ge=2,
-        description="for each prompt; where they end, what is known is told. A call is a reply of the "
-        "target, or by probability one variant, for which each opening is a request",
+        description="the most calls for each prompt; when they are used up, the result so far is shown. A "
+        "call "
+        "is a reply of the target or, by probability, a variant, which takes a request for each opening",
     )
     most_alone: int = Field(
-        24, ge=1, description="of a long prompt so many words are tried alone, the rarest first"
+        24, ge=1, description="the most words of a long prompt that are tried alone, the rarest first"
     )
-    side_by_side: int = Field(32, ge=1, description="prompts that are explained at once")
-    chunk_size: int = Field(64, ge=1, description="requests that the target's backend gets at once")
+    side_by_side: int = Field(32, ge=1, description="prompts that are explained at the same time")
+    chunk_size: int = Field(64, ge=1, description="requests that the target's backend gets at the same time")
 
     @model_validator(mode="after")
     def _possible(self) -> ExplainSettings:

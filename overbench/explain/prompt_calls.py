@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from generators.targets.target import Question
-from overbench.explain.inquiry import Answer, TargetRequest
+from overbench.explain.cached_target import Answer, TargetRequest
 from overbench.explain.side_by_side import Batch
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, 
 from itertools import islice
 from typing import NamedTuple
 
+from overbench.explain.cached_target import Answer, TargetRequest
 from overbench.explain.explanation import Explanation
-from overbench.explain.inquiry import Answer, TargetRequest
 
 Requests = list[TargetRequest]
 Answers = list[Answer]

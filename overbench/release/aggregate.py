@@ -69,8 +69,8 @@ def aggregate(
     together without counting a reply twice (:mod:`overbench.release.cells`).
 
     Args:
-        runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first is
-            asked first for what only one can say.
+        runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first decides
+            on columns that hold one value.
         responses_folders: lm-eval outputs.
         out: the release's folder; it appears when it is complete, or not at all.
         engine: memory and threads.
@@ -80,7 +80,7 @@ def aggregate(
         outcomes: tables of outcomes, the sources behind ``runs``.
         overwrite: replace a release that is there.
         names: what targets are called, by their keys; ``settings.aliases`` go before these.
-        say: told what happens, a line at a time.
+        say: gets a line for each step.
 
     Returns:
         what ``release.json`` holds.
@@ -117,7 +117,7 @@ def aggregate(
             inputs = ReleaseInputs(
                 sources=sources, logs=logs, targets=targets, labelled_by=labelled_by, aliases=aliases
             )
-            work = Workspace(
+            workspace = Workspace(
                 database=Database(connection),
                 inputs=inputs,
                 settings=settings,
@@ -135,17 +135,19 @@ def aggregate(
                     *(note for table in outcomes for note in table.notes),
                 ],
             )
-            read_prompts(work, say)
-            if work.has_pairs:
-                check_pairs(work)
-            aliases.check_used({log.long_name for log in logs}.union(*(one.long_names for one in sources)))
-            hard_targets(work)  # a name of nobody is told before the long part
-            join_verdicts(work, say)
-            drop_near_duplicates(work, say)
-            drop_refused_by_none(work, say)
-            if work.has_pairs:
-                settle_pairs(work, say)
-            facts = write_release(work, partial, settings.name or out.name, out, say)
+            read_prompts(workspace, say)
+            if workspace.has_pairs:
+                check_pairs(workspace)
+            aliases.check_used(
+                {log.long_name for log in logs}.union(*(source.long_names for source in sources))
+            )
+            hard_targets(workspace)  # an unknown name is an error before the long part
+            join_verdicts(workspace, say)
+            drop_near_duplicates(workspace, say)
+            drop_refused_by_none(workspace, say)
+            if workspace.has_pairs:
+                settle_pairs(workspace, say)
+            facts = write_release(workspace, partial, settings.name or out.name, out, say)
         shutil.rmtree(partial / "work")
         _write_checksums(partial)
         _put_in_place(partial, out)

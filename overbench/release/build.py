@@ -70,27 +70,26 @@ class Workspace:
         return bool(self.database.number("SELECT count(pair_id) FROM prompts"))
 
 
-def read_prompts(work: Workspace, say: Say) -> None:
+def read_prompts(workspace: Workspace, say: Say) -> None:
     """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
 
     Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
-    made from the text. The first source decides on what only one can say; features (where a refresh has some,
-    those of refreshes), sources and targets are joined.
+    made from the text. Of columns that hold one value, the first source's counts; features (where a refresh
+    has some, those of refreshes), sources and targets are joined.
     """
     import pyarrow
 
-    connection = work.database.connection
+    connection = workspace.database.connection
     connection.execute("""
         CREATE TABLE records (
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
-            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, label VARCHAR, blocked_by VARCHAR,
-            reply VARCHAR, source INTEGER)""")
+            form VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
-    for number, source in enumerate(work.inputs.sources):
-        for batch in chunks(records(source, work.inputs.aliases), BATCH):
+    for number, source in enumerate(workspace.inputs.sources):
+        for batch in chunks(records(source, workspace.inputs.aliases), BATCH):
             by_column = zip(*batch, strict=True)
             columns: dict[str, Any] = dict(zip(PromptRecord._fields, by_column, strict=True))
             columns |= {
@@ -99,7 +98,7 @@ def read_prompts(work: Workspace, say: Say) -> None:
                 "source": [number] * len(batch),
             }
             position += len(batch)
-            work.database.insert(
+            workspace.database.insert(
                 "INSERT INTO records BY NAME FROM new", pyarrow.table(columns, schema=schema)
             )
     connection.execute("""
@@ -125,44 +124,47 @@ def read_prompts(work: Workspace, say: Say) -> None:
     connection.execute("""
         CREATE TABLE unsafe_prompts AS
         SELECT DISTINCT number FROM records JOIN prompts USING (id) WHERE unsafe""")
-    if both := work.database.number("""
+    if both := workspace.database.number("""
         SELECT count(*) FROM (
             SELECT id FROM records GROUP BY id HAVING bool_or(unsafe) AND NOT bool_and(unsafe))"""):
-        work.notes.append(
+        workspace.notes.append(
             f"Counted as unsafe: {number_of(both, 'prompt')}, safe in one row and unsafe in another."
         )
-    distinct = work.database.number("SELECT count(*) FROM prompts")
-    work.counts |= {"read": position, "exact_duplicates": position - distinct}
-    read = f"{number_of(position, 'prompt')} read from {number_of(len(work.inputs.sources), 'source')}"
+    distinct = workspace.database.number("SELECT count(*) FROM prompts")
+    workspace.counts |= {"read": position, "exact_duplicates": position - distinct}
+    read = f"{number_of(position, 'prompt')} read from {number_of(len(workspace.inputs.sources), 'source')}"
     say(f"{read}, {number_of(distinct, 'different one')}.")
 
 
-def keep_all(work: Workspace) -> None:
+def keep_all(workspace: Workspace) -> None:
     """Fill ``kept`` and ``kept_unsafe`` with all prompts, and ``hard`` with none."""
     for table, join in _SIDES.items():
-        work.database.connection.execute(
+        workspace.database.connection.execute(
             f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
         )
-    work.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
+    workspace.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
 
 
-def drop_near_duplicates(work: Workspace, say: Say) -> None:
-    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay; of like ones, the one that
-    most targets answered. A harmless prompt is often like an unsafe one, its contrast: these aren't compared.
-    Prompts of outcome tables stay: a published set is whole.
+def drop_near_duplicates(workspace: Workspace, say: Say) -> None:
+    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay. Of near duplicates the prompt
+    stays that most targets answered. Harmless prompts are not compared with unsafe ones, which often resemble
+    them on purpose. Prompts of outcome tables stay: a published set is whole.
 
-    Replies to a prompt that is dropped are dropped with it: they are no replies to the one that stays.
+    Replies to a dropped prompt are dropped with it: they do not answer the prompt that stays.
     """
-    found, kept = _without_near_duplicates(work, "kept")
-    work.counts |= {"near_duplicates": found, "kept": kept}
-    say(f"{number_of(found, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
-    found, kept = _without_near_duplicates(work, "kept_unsafe")
-    if found + kept:
-        work.counts |= {"unsafe_near_duplicates": found, "unsafe": kept}
-        say(f"{number_of(found, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept beside.")
+    dropped, kept = _without_near_duplicates(workspace, "kept")
+    workspace.counts |= {"near_duplicates": dropped, "kept": kept}
+    say(f"{number_of(dropped, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
+    dropped, kept = _without_near_duplicates(workspace, "kept_unsafe")
+    if dropped + kept:
+        workspace.counts |= {"unsafe_near_duplicates": dropped, "unsafe": kept}
+        say(
+            f"{number_of(dropped, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept "
+            "beside."
+        )
 
 
-def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
+def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int]:
     """Fill one of :data:`_SIDES`: how many prompts are dropped, and how many kept."""
     import pyarrow
 
@@ -171,53 +173,53 @@ def _without_near_duplicates(work: Workspace, table: str) -> tuple[int, int]:
         SELECT number, prompt FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
             SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
-    rows = [row for batch in work.database.batches(query) for row in batch]
-    found = near_duplicates([normalised(prompt) for _, prompt in rows], work.settings.near_duplicates)
-    places = [place for place, source in enumerate(work.inputs.sources) if source.outcomes]
-    published = work.database.connection.execute(
+    rows = [row for batch in workspace.database.batches(query) for row in batch]
+    texts = [normalised(prompt) for _, prompt in rows]
+    duplicates = near_duplicates(texts, workspace.settings.near_duplicates)
+    tables = [number for number, source in enumerate(workspace.inputs.sources) if source.outcomes]
+    published = workspace.database.connection.execute(
         """SELECT DISTINCT number FROM records JOIN prompts USING (id)
            WHERE list_contains(?::INTEGER[], source)""",
-        [places],
+        [tables],
     ).fetchall()
-    found = sorted({rows[one][0] for one in found}.difference(number for (number,) in published))
-    dropped = pyarrow.table({"number": pyarrow.array(found, "int32")})
-    work.database.insert(
+    dropped = sorted({rows[row][0] for row in duplicates}.difference(number for (number,) in published))
+    workspace.database.insert(
         f"""CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)
             ANTI JOIN new USING (number)""",
-        dropped,
+        pyarrow.table({"number": pyarrow.array(dropped, "int32")}),
     )
-    return len(found), work.database.number(f"SELECT count(*) FROM {table}")
+    return len(dropped), workspace.database.number(f"SELECT count(*) FROM {table}")
 
 
-def hard_targets(work: Workspace) -> list[str]:
+def hard_targets(workspace: Workspace) -> list[str]:
     """The targets whose refusals choose the hard set, in their order: those that the settings name, else
     those without a system instruction.
 
     Raises:
         OverbenchError: the settings name a target that is not there.
     """
-    known, given = work.inputs.targets, work.settings.hard_targets
+    targets, given = workspace.inputs.targets, workspace.settings.hard_targets
     if not given:
-        return [name for name, target in known.items() if not target.system_instruction]
-    if given == (ALL_TARGETS,) and ALL_TARGETS not in known:
-        return list(known)
-    named = {name for text in given for name in _named_targets(text, known)}
-    return [name for name in known if name in named]
+        return [name for name, target in targets.items() if not target.system_instruction]
+    if given == (ALL_TARGETS,) and ALL_TARGETS not in targets:
+        return list(targets)
+    named = {name for text in given for name in _named_targets(text, targets)}
+    return [name for name in targets if name in named]
 
 
-def _named_targets(text: str, known: Collection[str]) -> Iterator[str]:
-    """The targets of a list with commas, which their names may hold too: the longest name that is known."""
+def _named_targets(text: str, targets: Collection[str]) -> Iterator[str]:
+    """The targets of a list with commas. Names may hold commas too: the longest name that fits counts."""
     parts = text.split(",")
     while parts:
         starts = {end: ",".join(parts[:end]).strip() for end in range(len(parts), 0, -1)}
-        end = next((end for end, name in starts.items() if name in known), None)
+        end = next((end for end, name in starts.items() if name in targets), None)
         if end is None:
             near = [
                 name
-                for one in (",".join(parts), starts[1])
-                for name in difflib.get_close_matches(one, known, n=1)
+                for given in (",".join(parts), starts[1])
+                for name in difflib.get_close_matches(given, targets, n=1)
             ]
-            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(known) or 'none'}."
+            hint = f"Did you mean {near[0]!r}?" if near else f"Targets: {', '.join(targets) or 'none'}."
             raise OverbenchError(
                 f"--hard_targets: expected names of targets, or {ALL_TARGETS}, found {starts[1]!r}. {hint}"
             )
@@ -230,29 +232,29 @@ def checkpoints_needed(settings: AggregateSettings) -> int:
     return settings.min_rejections if settings.min_checkpoints is None else settings.min_checkpoints
 
 
-def choose_hard(work: Workspace, say: Say) -> list[str]:
+def choose_hard(workspace: Workspace, say: Say) -> list[str]:
     """Fill ``hard``, the numbers of the kept prompts that enough checkpoints and targets refuse; returns the
     targets that choose (:func:`hard_targets`).
 
     Shares of refusals add up: over targets, and over checkpoints, of which each counts by the target of it
     that refuses most.
     """
-    settings, chosen = work.settings, hard_targets(work)
-    checkpoints = list(dict.fromkeys(work.inputs.targets[name].checkpoint for name in chosen))
-    places = [
+    settings, chosen = workspace.settings, hard_targets(workspace)
+    checkpoints = list(dict.fromkeys(workspace.inputs.targets[name].checkpoint for name in chosen))
+    checkpoint_of_target = [
         checkpoints.index(target.checkpoint) if name in chosen else None
-        for name, target in work.inputs.targets.items()
+        for name, target in workspace.inputs.targets.items()
     ]
-    work.database.connection.execute(
+    workspace.database.connection.execute(
         """CREATE TABLE hard AS SELECT number FROM (
                SELECT number, sum(share::DOUBLE) AS refusals, max(share::DOUBLE) AS highest
                FROM (SELECT *, list_extract(?::INTEGER[], target + 1) AS checkpoint FROM cells)
                JOIN kept USING (number) WHERE share > 0 AND checkpoint IS NOT NULL
                GROUP BY number, checkpoint)
            GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
-        [places, settings.min_rejections, checkpoints_needed(settings)],
+        [checkpoint_of_target, settings.min_rejections, checkpoints_needed(settings)],
     )
-    work.counts["hard"] = work.database.number("SELECT count(*) FROM hard")
+    workspace.counts["hard"] = workspace.database.number("SELECT count(*) FROM hard")
     if len(checkpoints) < checkpoints_needed(settings):
         needed = number_of(checkpoints_needed(settings), "different checkpoint")
         say(
@@ -263,25 +265,25 @@ def choose_hard(work: Workspace, say: Say) -> list[str]:
     return chosen
 
 
-def drop_refused_by_none(work: Workspace, say: Say) -> None:
+def drop_refused_by_none(workspace: Workspace, say: Say) -> None:
     """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
-    work.counts["refused_by_none"] = 0
-    if not work.settings.refused_only or not work.inputs.targets:
+    workspace.counts["refused_by_none"] = 0
+    if not workspace.settings.refused_only or not workspace.inputs.targets:
         return
-    work.database.connection.execute(
+    workspace.database.connection.execute(
         """DELETE FROM kept WHERE number IN (
                SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
                HAVING count(*) = ? AND max(share) = 0)""",
-        [len(work.inputs.targets)],
+        [len(workspace.inputs.targets)],
     )
-    kept = work.database.number("SELECT count(*) FROM kept")
-    work.counts |= {"refused_by_none": work.counts["kept"] - kept, "kept": kept}
-    say(f"{work.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
+    kept = workspace.database.number("SELECT count(*) FROM kept")
+    workspace.counts |= {"refused_by_none": workspace.counts["kept"] - kept, "kept": kept}
+    say(f"{workspace.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
 
 
-def matrix_counts(work: Workspace) -> dict[str, int]:
+def matrix_counts(workspace: Workspace) -> dict[str, int]:
     """Of the kept prompts: how many cells, verdicts and conflicts, and how many are unscored or refused."""
-    [row] = work.database.connection.execute("""
+    [row] = workspace.database.connection.execute("""
         SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
                count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
         FROM cells SEMI JOIN kept USING (number)""").fetchall()
@@ -289,13 +291,13 @@ def matrix_counts(work: Workspace) -> dict[str, int]:
     return dict(zip(names, map(int, row), strict=True))
 
 
-def more_columns(work: Workspace, kept: str) -> dict[str, str]:
+def more_columns(workspace: Workspace, kept: str) -> dict[str, str]:
     """Which of :data:`~overbench_tasks.outcomes.release_files.MORE_COLUMNS` the prompts of a table of numbers
     have."""
-    told = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
-    counts = ", ".join(f"count({name}) > 0" for name in told)
+    names = [*TOLD_COLUMNS, *(["predicted_refusal_share"] if kept == "kept" else [])]
+    counts = ", ".join(f"count({name}) > 0" for name in names)
     query = f"SELECT {counts} FROM prompts SEMI JOIN {kept} USING (number)"
-    [there] = work.database.connection.execute(query).fetchall()
-    found = {name for name, some in zip(told, there, strict=True) if some}
-    found |= {"difficulty"} if found and kept == "kept" else set()
-    return {name: kind for name, kind in MORE_COLUMNS.items() if name in found}
+    [filled] = workspace.database.connection.execute(query).fetchall()
+    columns = {name for name, is_filled in zip(names, filled, strict=True) if is_filled}
+    columns |= {"difficulty"} if columns and kept == "kept" else set()
+    return {name: kind for name, kind in MORE_COLUMNS.items() if name in columns}

@@ -91,10 +91,12 @@ class PromptFigures:
     instructed_alone: int
 
 
-def prompt_figures(work: Workspace) -> PromptFigures:
+def prompt_figures(workspace: Workspace) -> PromptFigures:
     """Counted in the kept prompts and their cells."""
-    bare = [number for number, one in enumerate(work.inputs.targets.values()) if not one.system_instruction]
-    [row] = work.database.connection.execute(
+    bare = [
+        number for number, one in enumerate(workspace.inputs.targets.values()) if not one.system_instruction
+    ]
+    [row] = workspace.database.connection.execute(
         """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (coalesce(refusing, 0) = 0),
                   count(*) FILTER (refusing > 0 AND NOT by_bare)
            FROM prompts SEMI JOIN kept USING (number) LEFT JOIN (
@@ -349,20 +351,20 @@ class Gap:
     file: str | None
 
 
-def find_gaps(work: Workspace) -> list[Gap]:
+def find_gaps(workspace: Workspace) -> list[Gap]:
     """The gaps of every target, also of those that prompts were made for but that nobody asked."""
-    names = list(work.inputs.targets)
-    strangers = work.database.connection.execute(
+    names = list(workspace.inputs.targets)
+    strangers = workspace.database.connection.execute(
         """SELECT DISTINCT unnest(source_targets) AS name FROM prompts SEMI JOIN kept USING (number)
            ORDER BY name"""
     ).fetchall()
-    found = [_gap(work, number, name) for number, name in enumerate(names)]
-    kept = work.counts["kept"]
+    found = [_gap(workspace, number, name) for number, name in enumerate(names)]
+    kept = workspace.counts["kept"]
     return found + [Gap(name, kept, 0, None) for (name,) in strangers if name not in names]
 
 
-def _gap(work: Workspace, number: int, name: str) -> Gap:
-    [(missing, unscored)] = work.database.connection.execute(
+def _gap(workspace: Workspace, number: int, name: str) -> Gap:
+    [(missing, unscored)] = workspace.database.connection.execute(
         """SELECT count(*) FILTER (label IS NULL), count(*) FILTER (label = 'unscored')
            FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
         [number],
@@ -371,18 +373,18 @@ def _gap(work: Workspace, number: int, name: str) -> Gap:
     return Gap(name, missing, unscored, file)
 
 
-def write_gaps(work: Workspace, folder: Path, found: Sequence[Gap]) -> None:
+def write_gaps(workspace: Workspace, folder: Path, found: Sequence[Gap]) -> None:
     """``gaps.md`` and a prompt file per target with gaps."""
     for number, gap in enumerate(found):
         if gap.file is not None:
             (folder / GAPS_FOLDER).mkdir(exist_ok=True)
             with (folder / gap.file).open("w", encoding="utf-8", newline="\n") as lines:
-                for identity, prompt in chain.from_iterable(work.database.batches(_OPEN, [number])):
+                for identity, prompt in chain.from_iterable(workspace.database.batches(_OPEN, [number])):
                     lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
-    (folder / GAPS_FILE).write_text(_gaps(work, found), encoding="utf-8", newline="\n")
+    (folder / GAPS_FILE).write_text(_gaps(workspace, found), encoding="utf-8", newline="\n")
 
 
-def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
+def _gaps(workspace: Workspace, found: Sequence[Gap]) -> str:
     lines = [
         "# Gaps",
         "",
@@ -397,6 +399,6 @@ def _gaps(work: Workspace, found: Sequence[Gap]) -> str:
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
     lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
-        told = how_to_fill(work.inputs.targets.get(gap.target), gap.file, work.inputs.labelled_by)
+        told = how_to_fill(workspace.inputs.targets.get(gap.target), gap.file, workspace.inputs.labelled_by)
         lines += ["", f"## {markdown_line(gap.target)}", "", *told]
     return "\n".join([*lines, ""])

@@ -1,48 +1,59 @@
-"""The response matrix: verdicts of logs, runs and releases, joined into one cell per prompt and target.
+"""The response matrix: one cell per prompt and target, from the verdicts of logs, runs, releases and tables.
 
-    replies     what a reader took from a log, a run or an outcome table    overbench.release.replies
-    verdicts    those on our prompts, of one target and all its sources     :func:`join_verdicts`
-    cells       what they come to                                           :data:`_JOINED`
+Each target goes through these tables, from top to bottom; only one target's verdicts are in hand at a time:
 
-Works target by target, so that only one target's verdicts are in hand at a time. The rules of a cell:
-- its share of refusals is (refused verdicts / scored verdicts), what all rates are made of
-- its label is the one that most of its scored verdicts have; of labels with equally many, the one that gives
-  the least: ``refused``, ``partial``, ``evasive``, ``complied``
-- ``conflict`` where its scored verdicts differ
-- no reply, no cell: a missing reply is nowhere counted as an answer
-- the verdicts of one rank count, the lowest that has any. Logs and runs given now rank before all earlier
-  releases, and these in the order in which they are given. An earlier release may be made of the very logs
-  that are given again, which its cells no longer tell. So no verdict is counted twice, and a target that is
-  asked anew has its new label, be it unscored. An outcome table ranks as a release does, so that a cell has
-  one labeller. Where the sources go first (``ReleaseInputs.sources_first``, for a report) logs rank last.
+    replies     of one file to any prompts                                        overbench.release.replies
+    verdicts    on the prompts of the release, of all the target's files          :func:`_take_replies`,
+                                                                                  :func:`_take_release`
+    joined      by prompt, of the verdicts that count                             :data:`_JOINED`
+    cells       the same, of all targets; with ``details`` and ``quotes``         :data:`_CELLS`
+
+The rules of a cell:
+- Its share of refusals is (refused verdicts / scored verdicts), from which all rates are made.
+- Its label is that of most scored verdicts; of a tie, the label that gives a user least
+  (:func:`~overbench_tasks.outcomes.outcome.majority_label`).
+- It is a ``conflict`` where its scored verdicts differ.
+- Without a reply there is no cell: a missing reply is nowhere counted as an answer.
+- The verdicts of one rank count, the lowest rank that has any. Logs and runs given now rank before all
+  earlier releases, and these in the order in which they are given. An earlier release may be made of the very
+  logs that are given again, which its cells do not show. So no verdict counts twice, and a target that is
+  asked anew has its new label, even ``unscored``. An outcome table ranks as a release does, so that a cell
+  has one labeller. Where the sources go first (``ReleaseInputs.sources_first``, for a report), logs and runs
+  rank last.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Final
 
 from overbench.release.build import Say, Workspace
-from overbench.release.release_inputs import PromptSource
+from overbench.release.release_inputs import PromptSource, ReleaseInputs
 from overbench.release.replies import (
     REPLIES_TABLES,
+    insert_outcomes,
     read_log,
-    read_run,
-    read_table_of_target,
-    read_whole_table,
+    read_outcome_table,
+    rules_labels,
+    take_table_rows,
 )
-from overbench_tasks.outcomes.outcome import SCORED_LABELS
+from overbench_tasks.outcomes.canned_runs import RunKey, openings_of_runs, run_key
+from overbench_tasks.outcomes.outcome import SCORED_LABELS, majority_label_sql
+from overbench_tasks.outcomes.outcome_readers import refresh_outcomes
 from overbench_tasks.outcomes.release_files import COUNT_COLUMNS, Release
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import LABELS
+from overbench_tasks.refusal.canned import SharedOpenings
 from overbench_tasks.text import number_of
 
 _TABLES: Final = f"""
 CREATE TYPE label AS ENUM ({", ".join(f"'{label}'" for label in LABELS)});
--- All ways in which a prompt is written, by prompt; number NULL: not one of ours.
+-- All ways in which a prompt is written, by prompt; number NULL: no prompt of the release.
 CREATE TABLE spellings AS SELECT DISTINCT records.prompt, number FROM records JOIN prompts USING (id);
--- Of the target in hand, by rank and place of its source: equal verdicts on a prompt are a row.
+-- Of the target in hand. Verdicts of one file on one prompt with one label are a row.
+-- rank: of the source. reading: the number of the file, in the order of reading.
 CREATE TABLE verdicts (
     rank SMALLINT, reading INTEGER, number INTEGER, label label, replies INTEGER, blocked INTEGER,
     conflict BOOLEAN, labeller SMALLINT, reason VARCHAR,
@@ -51,8 +62,8 @@ CREATE VIEW counting AS SELECT number, min(rank) AS rank FROM verdicts GROUP BY 
 CREATE TABLE cells (
     number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN, share FLOAT,
     labeller SMALLINT);
--- Of the cells that leave more to tell: how many verdicts have each label where these are mixed or blocked,
--- why replies are unscored, by whom they were withheld and for what.
+-- Of the cells of which label and number of verdicts are not all: how many verdicts have each label where
+-- these are mixed or blocked, why replies are unscored, by whom they were withheld and for what.
 CREATE TABLE details (
     number INTEGER, target SMALLINT, mixed BOOLEAN, {", ".join(f"{name} INTEGER" for name in COUNT_COLUMNS)},
     reason VARCHAR, block STRUCT(blocked_by VARCHAR, blocked_for VARCHAR));
@@ -60,25 +71,24 @@ CREATE TABLE details (
 CREATE TABLE quotes (number INTEGER, target SMALLINT, quote VARCHAR);
 """
 
-CELL_LABEL: Final = (
-    "CASE WHEN scored = 0 THEN 'unscored' "
-    + " ".join(f"WHEN {label} = most THEN '{label}'" for label in SCORED_LABELS)
-    + " END"
-)
-"""The label of a cell: :func:`~overbench_tasks.outcomes.outcome.majority_label` in SQL."""
-
 _JOINED: Final = f"""
 CREATE OR REPLACE TEMP TABLE joined AS
-SELECT *, {CELL_LABEL} AS label, conflict OR kinds > 1 AS differing,
+WITH counted AS (
+    SELECT number, sum(replies) AS replies, sum(blocked) AS blocked,
+           {", ".join(f"sum(if(label = '{label}', replies, 0)) AS {label}" for label in LABELS)},
+           coalesce(bool_or(conflict), false) AS conflict,
+           min(labeller) AS labeller, min(reason) AS reason, min(block) AS block
+    FROM verdicts SEMI JOIN counting USING (number, rank) GROUP BY number),
+totals AS (
+    SELECT *, {" + ".join(SCORED_LABELS)} AS scored,
+           {" + ".join(f"({label} > 0)::INT" for label in SCORED_LABELS)} AS kinds
+    FROM counted)
+SELECT *, {majority_label_sql({label: label for label in SCORED_LABELS})} AS label,
+       conflict OR kinds > 1 AS differing,
        kinds + (unscored > 0)::INT > 1 OR blocked > 0 AS mixed
-FROM (SELECT *, {" + ".join(SCORED_LABELS)} AS scored, greatest({", ".join(SCORED_LABELS)}) AS most,
-             {" + ".join(f"({label} > 0)::INT" for label in SCORED_LABELS)} AS kinds
-      FROM (SELECT number, coalesce(bool_or(conflict), false) AS conflict, sum(replies) AS replies,
-                   {", ".join(f"sum(if(label = '{label}', replies, 0)) AS {label}" for label in LABELS)},
-                   sum(blocked) AS blocked, min(labeller) AS labeller, min(reason) AS reason,
-                   min(block) AS block
-            FROM verdicts SEMI JOIN counting USING (number, rank) GROUP BY number))"""
-"""The verdicts that count, by prompt."""
+FROM totals"""
+"""The verdicts that count, by prompt. All labels of a target pass here, once its logs, shards and sets are
+merged."""
 
 _CELLS: Final = """
 INSERT INTO cells
@@ -97,119 +107,105 @@ _REPLACED: Final = """
 SELECT rank, count(DISTINCT number) FROM verdicts ANTI JOIN counting USING (number, rank) GROUP BY rank"""
 
 
-def join_verdicts(work: Workspace, say: Say, *, quoting: bool = False) -> Counter[str]:
+def join_verdicts(workspace: Workspace, say: Say, *, quoting: bool = False) -> Counter[str]:
     """Fill ``cells`` and ``details``: target by target, from logs, runs, earlier releases and outcome tables.
 
     Args:
         quoting: whether to fill ``quotes`` too.
 
     Returns:
-        task -> replies of its logs to prompts that are not ours.
+        task -> replies of its logs to prompts that are not of the release.
 
     Raises:
         OverbenchError: a line of a log is cut off, or not a sample of our tasks.
     """
-    database, inputs = work.database, work.inputs
-    sources = inputs.verdict_sources
+    database, inputs = workspace.database, workspace.inputs
     database.connection.execute(REPLIES_TABLES + _TABLES)
-    for place, source in enumerate(sources):
+    for rank, source in enumerate(inputs.verdict_sources):
         if source.outcomes:
-            read_whole_table(work, place, source.outcomes)
+            read_outcome_table(workspace, rank, source.outcomes)
     unsafe_in_sources = database.number("SELECT count(*) FROM unsafe_prompts")
     strangers: Counter[str] = Counter()
     replaced: Counter[int] = Counter()
-    of_logs = len(sources) if inputs.sources_first else -1
-    for target, name in enumerate(inputs.targets):
-        reading = count()
-        for rank in sorted([of_logs, *range(len(sources))]):
-            if rank == of_logs:
-                strangers += _read_logs_and_runs(work, name, rank, reading, quoting=quoting)
-            else:
-                _read_source(work, name, rank, next(reading))
+    openings = openings_of_runs([log.run for log in inputs.logs])
+    for number, name in enumerate(inputs.targets):
+        strangers += _gather_verdicts(workspace, name, openings, quoting=quoting)
         replaced.update(dict(database.connection.execute(_REPLACED).fetchall()))
         database.connection.execute(_JOINED)
         for statement in (_CELLS, _DETAILS, *([_QUOTES] if quoting else [])):
-            database.connection.execute(statement, [target])
+            database.connection.execute(statement, [number])
         answered = database.number("SELECT count(*) FROM joined")
         database.connection.execute("TRUNCATE verdicts")
         say(f"{name}: {number_of(answered, 'prompt')} answered.")
-    replaced.pop(of_logs, None)
-    work.counts |= {"replies_to_other_prompts": strangers.total(), "cells_replaced": replaced.total()}
+    replaced.pop(_rank_of_logs(inputs), None)
+    workspace.counts |= {"replies_to_other_prompts": strangers.total(), "cells_replaced": replaced.total()}
     more_unsafe = database.number("SELECT count(*) FROM unsafe_prompts") - unsafe_in_sources
-    work.notes += _notes(strangers.total(), replaced, sources, more_unsafe, inputs.labellers)
+    workspace.notes += _notes(inputs, strangers.total(), replaced, more_unsafe)
     return strangers
 
 
-def _notes(
-    strangers: int,
-    replaced: Counter[int],
-    sources: list[PromptSource],
-    more_unsafe: int,
-    labellers: list[str | None],
-) -> list[str]:
-    """For people, on what is counted and what is not."""
-    notes = []
-    if strangers:
-        notes.append(
-            number_of(
-                strangers,
-                "reply in the logs is to a prompt of no source given; it is not counted.",
-                "replies in the logs are to prompts of no source given; they are not counted.",
-            )
-        )
-    for place, cells in sorted(replaced.items()):
-        source = sources[place]
-        notes.append(
-            f"Not counted twice: {number_of(cells, 'cell')} of the {source.kind} {source.name}, replaced by "
-            "verdicts given now, or by those of a release given before it."
-        )
-    if more_unsafe:
-        notes.append(
-            f"Counted as unsafe: {number_of(more_unsafe, 'prompt')}, safe in the sources and unsafe in a log."
-        )
-    if len(names := list(filter(None, labellers))) > 1:
-        notes.append(
-            f"Labels of {len(names)} labellers stand beside each other: {', '.join(names)}. Rates by "
-            "different labellers compare as far as these agree."
-        )
-    return notes
+def _rank_of_logs(inputs: ReleaseInputs) -> int:
+    """The rank of logs and refresh runs; a source of verdicts has its place in the list as its rank."""
+    return len(inputs.verdict_sources) if inputs.sources_first else -1
+
+
+def _gather_verdicts(
+    workspace: Workspace, target: str, openings: Mapping[RunKey, SharedOpenings], *, quoting: bool
+) -> Counter[str]:
+    """Fill ``verdicts`` with all of a target's; returns task -> replies to prompts not of the release."""
+    sources = workspace.inputs.verdict_sources
+    rank_of_logs = _rank_of_logs(workspace.inputs)
+    strangers: Counter[str] = Counter()
+    readings = count()
+    for rank in sorted([rank_of_logs, *range(len(sources))]):
+        if rank != rank_of_logs:
+            _read_source(workspace, sources[rank].own_names(target), rank, next(readings))
+            continue
+        for task in _read_logs_and_runs(workspace, target, openings, quoting=quoting):
+            strangers[task] += _take_replies(workspace, rank, next(readings))
+    return strangers
 
 
 def _read_logs_and_runs(
-    work: Workspace, name: str, rank: int, reading: count[int], *, quoting: bool
-) -> Counter[str]:
-    """The verdicts of a target's logs and refresh runs; task -> replies to prompts that are not ours."""
-    strangers: Counter[str] = Counter()
-    for log in work.inputs.logs:
-        if log.target.target == name:
-            read_log(work, log, quoting=quoting)
-            strangers[log.run.task] += _take_replies(work, rank, next(reading))
-    for place, source in enumerate(work.inputs.sources):
-        if source.target and source.target.target == name:
-            read_run(work, place)
-            strangers[source.name] += _take_replies(work, rank, next(reading))
-    return strangers
+    workspace: Workspace, target: str, openings: Mapping[RunKey, SharedOpenings], *, quoting: bool
+) -> Iterator[str]:
+    """Fill ``replies`` with a log or a refresh run of a target, and give its task or name; then the next.
+
+    Args:
+        openings: what decides which replies are canned, of runs in several logs or by several ranks.
+    """
+    for log in workspace.inputs.logs:
+        if log.target.target == target:
+            read_log(workspace, log, quoting=quoting, shared=openings.get(run_key(log.run)))
+            yield log.run.task
+    for run in workspace.inputs.sources:
+        if run.target and run.target.target == target:
+            new_labels = rules_labels(workspace, run.file) if workspace.settings.relabel else None
+            outcomes = refresh_outcomes(run.file, run.target.key, run.labelled_by, new_labels)
+            insert_outcomes(workspace, outcomes)
+            yield run.name
 
 
-def _read_source(work: Workspace, name: str, rank: int, reading: int) -> None:
-    """The verdicts of an earlier release or an outcome table on a target."""
-    source = work.inputs.verdict_sources[rank]
-    if source.release and (own_names := source.own_names(name)):
-        _take_release(work, source.release, own_names, rank, reading)
+def _read_source(workspace: Workspace, own_names: list[str], rank: int, reading: int) -> None:
+    """The verdicts of an earlier release or an outcome table on the targets of these names."""
+    source = workspace.inputs.verdict_sources[rank]
+    if source.release and own_names:
+        _take_release(workspace, source.release, own_names, rank, reading)
     if source.outcomes:
-        read_table_of_target(work, rank, source.own_names(name))
-        _take_replies(work, rank, reading, work.inputs.labellers.index(source.labelled_by[0]))
+        take_table_rows(workspace, rank, own_names)
+        [labelled_by] = source.labelled_by
+        _take_replies(workspace, rank, reading, workspace.inputs.labellers.index(labelled_by))
 
 
-def _take_replies(work: Workspace, rank: int, reading: int, labeller: int = 0) -> int:
-    """Move ``replies`` to ``verdicts``; returns how many are to prompts that are not ours."""
-    database = work.database
-    _learn_new_spellings(work)
+def _take_replies(workspace: Workspace, rank: int, reading: int, labeller: int = 0) -> int:
+    """Move ``replies`` to ``verdicts``; returns how many are to prompts that are not of the release."""
+    database = workspace.database
+    _learn_new_spellings(workspace)
     database.connection.execute(
         f"""INSERT INTO verdicts
-            SELECT {rank}, {reading}, number, replies.label, count(*), count(*) FILTER (blocked), false,
-                   {labeller}, min(reason) FILTER (label = 'unscored'),
-                   min({{'blocked_by': blocked_by, 'blocked_for': blocked_for}}) FILTER (blocked),
+            SELECT {rank}, {reading}, number, replies.label, sum(replies), sum(blocked), false, {labeller},
+                   min(reason) FILTER (label = 'unscored'),
+                   min({{'blocked_by': blocked_by, 'blocked_for': blocked_for}}) FILTER (blocked > 0),
                    min(quote) FILTER (label = 'refused')
             FROM replies JOIN spellings USING (prompt)
             WHERE number IS NOT NULL GROUP BY number, replies.label"""
@@ -220,41 +216,44 @@ def _take_replies(work: Workspace, rank: int, reading: int, labeller: int = 0) -
            ANTI JOIN unsafe_prompts USING (number) WHERE number IS NOT NULL AND unsafe"""
     )
     strangers = database.number(
-        "SELECT count(*) FROM replies JOIN spellings USING (prompt) WHERE number IS NULL"
+        """SELECT coalesce(sum(replies), 0) FROM replies JOIN spellings USING (prompt)
+           WHERE number IS NULL"""
     )
     database.connection.execute("TRUNCATE replies")
     return strangers
 
 
-def _learn_new_spellings(work: Workspace) -> None:
+def _learn_new_spellings(workspace: Workspace) -> None:
     """A log may write a prompt in another way than the sources do, or hold prompts of no source."""
     import pyarrow
 
     new = "SELECT DISTINCT prompt FROM replies ANTI JOIN spellings USING (prompt)"
-    for rows in work.database.batches(new):
+    for rows in workspace.database.batches(new):
         prompts = [prompt for (prompt,) in rows]
-        work.database.insert(
+        workspace.database.insert(
             "INSERT INTO spellings SELECT new.prompt, prompts.number FROM new LEFT JOIN prompts USING (id)",
             pyarrow.table({"prompt": prompts, "id": [prompt_id(prompt) for prompt in prompts]}),
         )
 
 
-def _take_release(work: Workspace, release: Release, own_names: list[str], rank: int, reading: int) -> None:
-    """The cells of an earlier release on the targets of these names. Where it doesn't tell how many verdicts
-    of a cell have each label, all count as of the cell's own."""
-    connection = work.database.connection
+def _take_release(
+    workspace: Workspace, release: Release, own_names: list[str], rank: int, reading: int
+) -> None:
+    """The cells of an earlier release on the targets of these names. Where it does not hold how many verdicts
+    of a cell have each label, all count as of the cell's label."""
+    connection = workspace.database.connection
     files = [str(file) for file in release.matrix_files]
     earlier = connection.read_parquet(files, union_by_name=True)
     earlier.create_view("earlier", replace=True)
-    counted = "blocked" in earlier.columns
+    has_counts = "blocked" in earlier.columns
 
     def replies(label: str) -> str:
         """How many verdicts of the cell have this label; a cell without counts has its own alone."""
         alike = f"if(earlier.label = '{label}', verdicts, 0)"
-        return f"coalesce({label}, {alike})" if counted else alike
+        return f"coalesce({label}, {alike})" if has_counts else alike
 
     by_label = ", ".join(f"{{'label': '{label}', 'replies': {replies(label)}}}" for label in LABELS)
-    blocked = "coalesce(blocked, 0)" if counted else "0"
+    blocked = "coalesce(blocked, 0)" if has_counts else "0"
     reason = "reason" if "reason" in earlier.columns else "NULL"
     block = "NULL"
     if "blocked_by" in earlier.columns:
@@ -268,5 +267,31 @@ def _take_release(work: Workspace, release: Release, own_names: list[str], rank:
             FROM (SELECT *, part.label = earlier.label AS is_own
                   FROM earlier JOIN prompts USING (id), unnest([{by_label}]) AS parts(part)
                   WHERE list_contains(?, target) AND part.replies > 0)""",
-        [work.inputs.labellers, own_names],
+        [workspace.inputs.labellers, own_names],
     )
+
+
+def _notes(inputs: ReleaseInputs, strangers: int, replaced: Counter[int], more_unsafe: int) -> Iterator[str]:
+    """For people, on what is counted and what is not."""
+    if strangers:
+        yield number_of(
+            strangers,
+            "reply in the logs is to a prompt of no source given; it is not counted.",
+            "replies in the logs are to prompts of no source given; they are not counted.",
+        )
+    sources: list[PromptSource] = inputs.verdict_sources
+    for rank, cells in sorted(replaced.items()):
+        source = sources[rank]
+        yield (
+            f"Not counted twice: {number_of(cells, 'cell')} of the {source.kind} {source.name}, replaced by "
+            "verdicts given now, or by those of a release given before it."
+        )
+    if more_unsafe:
+        yield (
+            f"Counted as unsafe: {number_of(more_unsafe, 'prompt')}, safe in the sources and unsafe in a log."
+        )
+    if len(names := list(filter(None, inputs.labellers))) > 1:
+        yield (
+            f"Labels of {len(names)} labellers stand beside each other: {', '.join(names)}. Rates by "
+            "different labellers compare as far as these agree."
+        )

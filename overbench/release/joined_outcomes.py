@@ -109,18 +109,18 @@ def join_outcomes(
             TemporaryDirectory(prefix="overbench-spilled-") as folder,
             open_database(Path(folder), EngineSettings()) as connection,
         ):
-            work = Workspace(Database(connection), _inputs(logs, earlier, outcomes, runs))
-            read_prompts(work, _say_nothing)
-            strangers = join_verdicts(work, _say_nothing, quoting=True)
-            keep_all(work)
-            if work.has_pairs:
-                settle_pairs(work, _say_nothing)
+            workspace = Workspace(Database(connection), _inputs(logs, earlier, outcomes, runs))
+            read_prompts(workspace, _say_nothing)
+            strangers = join_verdicts(workspace, _say_nothing, quoting=True)
+            keep_all(workspace)
+            if workspace.has_pairs:
+                settle_pairs(workspace, _say_nothing)
             # Of logs the categories stand; a run's prompts without one are filed by keywords.
             released = earlier.prompts(columns=PROMPT_COLUMNS) if earlier else None
-            safe = _answered(work, "kept", filed=not runs, prompts=released)
-            has_unsafe = work.database.number("SELECT count(*) FROM kept_unsafe")
-            unsafe = _answered(work, "kept_unsafe", filed=True) if has_unsafe else None
-            return JoinedOutcomes(safe, unsafe, _quotes(work), strangers)
+            safe = _answered(workspace, "kept", filed=not runs, prompts=released)
+            has_unsafe = workspace.database.number("SELECT count(*) FROM kept_unsafe")
+            unsafe = _answered(workspace, "kept_unsafe", filed=True) if has_unsafe else None
+            return JoinedOutcomes(safe, unsafe, _quotes(workspace), strangers)
     except OSError as error:
         raise OverbenchError(
             f"No room for what memory can't hold: {error}. Make room, or set TMPDIR."
@@ -164,23 +164,23 @@ def _inputs(
 
 
 def _answered(
-    work: Workspace, kept: str, *, filed: bool, prompts: pyarrow.Table | None = None
+    workspace: Workspace, kept: str, *, filed: bool, prompts: pyarrow.Table | None = None
 ) -> AnsweredPrompts:
     """The prompts that a table of numbers keeps, unless others are given, and the cells of that table."""
     import pyarrow
 
     if prompts is None:
-        schema = prompt_schema(work, kept)
-        tables = [table for table, _ in prompt_tables(work, kept, "", schema, filed=filed)]
+        schema = prompt_schema(workspace, kept)
+        tables = [table for table, _ in prompt_tables(workspace, kept, "", schema, filed=filed)]
         prompts = with_whose_features(pyarrow.concat_tables([schema.empty_table(), *tables]))
-    schema = cell_schema(work, kept)
-    cells = pyarrow.concat_tables([schema.empty_table(), *cell_tables(work, kept, schema)])
-    return AnsweredPrompts(prompts, cells, tuple(work.inputs.targets))
+    schema = cell_schema(workspace, kept)
+    cells = pyarrow.concat_tables([schema.empty_table(), *cell_tables(workspace, kept, schema)])
+    return AnsweredPrompts(prompts, cells, tuple(workspace.inputs.targets))
 
 
-def _quotes(work: Workspace) -> dict[tuple[str, str], str]:
-    names = list(work.inputs.targets)
-    rows = work.database.connection.execute(
+def _quotes(workspace: Workspace) -> dict[tuple[str, str], str]:
+    names = list(workspace.inputs.targets)
+    rows = workspace.database.connection.execute(
         "SELECT id, target, quote FROM quotes JOIN prompts USING (number)"
     ).fetchall()
     return {(identity, names[target]): quote for identity, target, quote in rows}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from overbench_tasks.metrics.stop_at_ci_width import SideSoFar, estimate_text
 from overbench_tasks.outcomes.logs import LoggedRun
-from overbench_tasks.outcomes.outcome import log_outcomes
+from overbench_tasks.outcomes.outcome_readers import log_outcomes
 from overbench_tasks.text import printable
 
 PART_KEYS = frozenset({"overbench_subset", "overbench_asked_of"})
@@ -42,7 +42,7 @@ def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
     for outcome in log_outcomes(run) if totals else ():
         if outcome.side in shares and (share := outcome.share()) is not None:
             shares[outcome.side].append(share)
-    return {label: SideSoFar(sum(found), len(found), totals[label]) for label, found in shares.items()}
+    return {label: SideSoFar(sum(of_side), len(of_side), totals[label]) for label, of_side in shares.items()}
 
 
 def random_part(run: LoggedRun) -> RandomPart | None:
@@ -62,17 +62,21 @@ def _totals(run: LoggedRun) -> dict[str, int]:
     return totals if isinstance(totals, dict) else {}
 
 
-def estimates_of_all(run: LoggedRun) -> str:
+def estimates_of_all(run: LoggedRun, asked: Mapping[str, SideSoFar] | None = None) -> str:
     """The rates on all prompts of a set of which a run asked only some, in words; "" where it asked all.
+
+    Args:
+        asked: side -> what the run's log tells of it, from a caller that has read the log; by default it is
+            read here.
 
     Raises:
         OverbenchError: its log can't be read.
     """
     if (part := random_part(run)) is None:
         return ""
-    sides = sides_asked(run)
-    found = {label: estimate_text(side, part.width) for label, side in sides.items()}
-    return "; ".join(f"{label} prompts: {text}" if len(found) > 1 else text for label, text in found.items())
+    sides = sides_asked(run) if asked is None else asked
+    texts = {label: estimate_text(side, part.width) for label, side in sides.items()}
+    return "; ".join(f"{label} prompts: {text}" if len(texts) > 1 else text for label, text in texts.items())
 
 
 def subset_mark(run: LoggedRun) -> str:

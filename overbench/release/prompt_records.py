@@ -17,7 +17,6 @@ from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.prompts.whose_features import refresh_round
-from overbench_tasks.records import LABELS, PROVIDER
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import encodable
 
@@ -26,7 +25,7 @@ GIVEN: Final = "given by the source"
 
 
 class PromptRecord(NamedTuple):
-    """One row of a source; ``label``, ``blocked_by`` and ``reply`` are those of the run's own target.
+    """What one row of a source says of its prompt.
 
     A named tuple, since there are hundreds of thousands, which DuckDB takes by column.
     """
@@ -47,9 +46,6 @@ class PromptRecord(NamedTuple):
     form: str | None = None
     predicted_refusal_share: float | None = None
     unsafe: bool = False
-    label: str | None = None
-    blocked_by: str | None = None
-    reply: str | None = None
 
 
 def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
@@ -128,12 +124,6 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
     if not prompt.isascii():
         # Lone surrogates can stand in JSON escapes but are no Unicode text, which Parquet holds.
         prompt = encodable(prompt)
-    label = told.get("label") if source.target else None
-    if source.target and label not in LABELS:
-        raise OverbenchError(
-            f"{where}: expected a 'label' out of {', '.join(LABELS)}, as a refresh run exports it, found "
-            f"{label!r}. Export the run again: overbench refresh {source.file.parent.parent}."
-        )
     category = told.get("category")
     if category is not None and not isinstance(category, str):
         raise OverbenchError(f"{where}: expected 'category' to be text, got {category!r}. Mend the row.")
@@ -147,7 +137,6 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
     else:
         column = "source_targets" if "source_targets" in told else "source_target"
         made_for = [aliases.name(target) for target in _words(told, column, where)]
-    label_by = _text(told, "label_by") or ""
     return PromptRecord(
         prompt=prompt,
         category=category,
@@ -165,9 +154,6 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         form=_text(told, "form"),
         predicted_refusal_share=_predicted(told, where),
         unsafe=told_label(told, where) == "unsafe",
-        label=label,
-        blocked_by=label_by.removeprefix(PROVIDER) if label_by.startswith(PROVIDER) else None,
-        reply=_text(told, "reply") or "",
     )
 
 

@@ -8,9 +8,9 @@
 
 ``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
 
-Labels of several labellers don't compare and are refused; those of outcome tables stand beside them, and each
-cell says who labelled it. Replies that were asked for in another way (backend, temperature, new tokens,
-repeats) are another target's: :func:`apart`.
+Labels of several labellers don't compare, so :func:`one_labeller` refuses them. Those of outcome tables stand
+beside the others, and each cell names its labeller. Replies that were asked for in another way (backend,
+temperature, new tokens, repeats) are another target's (:func:`apart`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from overbench.release.partial_runs import PART_KEYS, part_notes, random_part
+from overbench.release.partial_runs import PART_KEYS, RandomPart, part_notes, random_part
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import LoggedRun, find_runs, left_out
-from overbench_tasks.outcomes.outcome import log_outcomes
+from overbench_tasks.outcomes.outcome_readers import log_outcomes
 from overbench_tasks.outcomes.outcome_tables import BY, OutcomeTable
 from overbench_tasks.outcomes.release_files import (
     PROMPTS_FILE,
@@ -38,6 +38,7 @@ from overbench_tasks.outcomes.target_names import Aliases, logged_target, name_t
 from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts.refreshed import ACCEPTED_NAME, REFRESHED_NAME
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.refusal.canned import name_alone
 from overbench_tasks.tables import SUFFIXES
 
 Which = Literal["accepted", "verified"]
@@ -160,16 +161,16 @@ def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], lis
 
 
 def notes_on_parts(logs: Sequence[Log]) -> list[str]:
-    """For people, of each run that asked only a part of a set; what holds for several is there once."""
+    """Notes on the runs that asked only a part of a set; a note that several runs share comes once."""
     notes = (note for log in _parts(logs) for note in part_notes(log.target.target, log.run))
     return list(dict.fromkeys(notes))
 
 
 class NotAsked(NamedTuple):
-    """Of sets of which a target was asked a random part.
+    """What a target has left open of sets of which it was asked a random part.
 
     Attributes:
-        prompts: how many it was not asked, or gave no scored reply to.
+        prompts: how many prompts of these sets have no scored reply.
         sequential: whether a part was asked until its interval was narrow enough.
     """
 
@@ -178,29 +179,40 @@ class NotAsked(NamedTuple):
 
 
 def not_asked(logs: Sequence[Log], prompts: Collection[str], label: str) -> dict[str, NotAsked]:
-    """Target -> what it was not asked, of sets of which its runs asked a random part that has some of
-    ``prompts``.
+    """Target -> what it left open of the sets of which it was asked a random part; others are missing.
 
     Args:
-        label: ``safe`` or ``unsafe``: the side of these sets.
+        prompts: a set counts where one of these has a scored reply in it.
+        label: ``safe`` or ``unsafe``, the side of the prompts that count.
     """
-    found: dict[str, dict[str, NotAsked]] = defaultdict(dict)
-    scored: dict[tuple[str, str], set[str]] = defaultdict(set)
+    by_target: dict[str, NotAsked] = {}
+    for (target, _), logs_of_set in _drawn_sets(logs, label).items():
+        # Repeats have the same prompts, and shards of a set have different ones.
+        scored = {
+            outcome.prompt
+            for log, _ in logs_of_set
+            for outcome in log_outcomes(log.run)
+            if outcome.side == label and outcome.scored
+        }
+        if scored.isdisjoint(prompts):
+            continue
+        _, part = logs_of_set[-1]
+        others = by_target.get(target, NotAsked(0, False))
+        by_target[target] = NotAsked(
+            prompts=others.prompts + part.totals[label] - len(scored),
+            sequential=others.sequential or part.width is not None,
+        )
+    return by_target
+
+
+def _drawn_sets(logs: Sequence[Log], label: str) -> dict[tuple[str, str], list[tuple[Log, RandomPart]]]:
+    """(target, task) -> the logs of a set with prompts of a side, of which a random part was asked."""
+    drawn: dict[tuple[str, str], list[tuple[Log, RandomPart]]] = defaultdict(list)
     for log in _parts(logs):
-        run, target = log.run, log.target.target
-        part = random_part(run)
-        if part is not None and (total := part.totals.get(label)):
-            outcomes = (outcome for outcome in log_outcomes(run) if outcome.side == label)
-            # Repeats have the same prompts first, and shards of a set have different ones.
-            of_set = scored[target, run.task]
-            of_set |= {outcome.prompt for outcome in outcomes if outcome.scored}
-            if not of_set.isdisjoint(prompts):
-                found[target][run.task] = NotAsked(total - len(of_set), part.width is not None)
-    return {
-        target: NotAsked(sum(one.prompts for one in some), any(one.sequential for one in some))
-        for target, tasks in found.items()
-        if (some := tasks.values())
-    }
+        part = random_part(log.run)
+        if part is not None and part.totals.get(label):
+            drawn[log.target.target, log.run.task].append((log, part))
+    return drawn
 
 
 def _parts(logs: Sequence[Log]) -> list[Log]:
@@ -235,18 +247,28 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
 def release_source(release: Release, aliases: Aliases) -> PromptSource:
     """An earlier release as a source."""
     cells = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
-    found = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
-    labellers = tuple(sorted(found - {None}))
+    labellers = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
     targets = release.targets()
-    names = tuple(target.target for target in targets)
-    here, file = tuple(map(aliases.target, targets)), release.folder / PROMPTS_FILE
-    return PromptSource(release.folder.resolve().name, file, here, names, labellers, release)
+    return PromptSource(
+        name=release.folder.resolve().name,
+        file=release.folder / PROMPTS_FILE,
+        targets=tuple(map(aliases.target, targets)),
+        long_names=tuple(target.target for target in targets),
+        labelled_by=tuple(sorted(labellers - {None})),
+        release=release,
+    )
 
 
 def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
     """An outcome table as a source."""
-    targets, names = tuple(map(aliases.target, table.targets)), tuple(one.target for one in table.targets)
-    return PromptSource(table.name, table.file, targets, names, (table.labelled_by,), outcomes=table)
+    return PromptSource(
+        name=table.name,
+        file=table.file,
+        targets=tuple(map(aliases.target, table.targets)),
+        long_names=tuple(target.target for target in table.targets),
+        labelled_by=(table.labelled_by,),
+        outcomes=table,
+    )
 
 
 def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
@@ -313,26 +335,28 @@ def run_settings_of(folder: Path) -> dict[str, Any]:
 def apart(
     logs: Sequence[Log], sources: Sequence[PromptSource], aliases: Aliases
 ) -> tuple[list[Log], list[PromptSource], list[str]]:
-    """Logs and sources, with names of their targets under which nothing is joined that was asked otherwise.
+    """Logs and sources with targets renamed where one name stood for targets that were asked differently.
 
     Returns:
         (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_configs.disambiguate`.
     """
-    runs, releases = ([one for one in sources if bool(one.release) is kind] for kind in (False, True))
-    asked = [log.target for log in logs] + [target for run in runs for target in run.targets]
+    runs = [source for source in sources if not source.release]
+    releases = [source for source in sources if source.release]
+    given = [log.target for log in logs] + [target for run in runs for target in run.targets]
     long_names = [log.long_name for log in logs] + [name for run in runs for name in run.long_names]
     released = [target for release in releases for target in release.targets]
-    told, notes = disambiguate(asked, released)
+    distinct, notes = disambiguate(given, released)
     named = iter(
         [
-            replace(one, target=aliases.extended(long, before.target, one.target))
-            for one, before, long in zip(told, asked, long_names, strict=False)
+            replace(target, target=aliases.extended(long_name, before.target, target.target))
+            for target, before, long_name in zip(distinct, given, long_names, strict=False)
         ]
-        + told[len(asked) :]
+        + distinct[len(given) :]
     )
     logs = [replace(log, target=next(named)) for log in logs]
     by_source = {
-        id(one): replace(one, targets=tuple(next(named) for _ in one.targets)) for one in (*runs, *releases)
+        id(source): replace(source, targets=tuple(next(named) for _ in source.targets))
+        for source in (*runs, *releases)
     }
     return logs, [by_source[id(source)] for source in sources], notes
 
@@ -343,18 +367,19 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
     Raises:
         OverbenchError: several did, so that their labels do not compare.
     """
-    found = [
-        (name, one.name)
-        for one in sources
-        if one.release or not relabel
-        for name in one.labelled_by
+    labellers = [
+        (name, source.name)
+        for source in sources
+        if source.release or not relabel
+        for name in source.labelled_by
         if not name.startswith(BY)
     ]
     if not relabel:
-        found += [(log.run.labelled_by, str(log.run.file)) for log in logs]
+        labellers += [(log.run.labelled_by, str(log.run.file)) for log in logs]
     elif logs or any(source.target for source in sources):
-        found.append((f"rules {RULES_VERSION}", "the replies labelled now"))
-    examples = dict(reversed(found))  # the first of each
+        labellers.append((f"rules {RULES_VERSION}", "the replies labelled now"))
+    # Labels of replies read alone compare with those of a whole run: no refusal is called canned.
+    examples = {name_alone(name): example for name, example in reversed(labellers)}  # the first of each
     if len(examples) > 1:
         listed = "; ".join(f"{name} ({example})" for name, example in sorted(examples.items()))
         help_ = (
@@ -367,4 +392,4 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
             f"The replies were labelled by {len(examples)} different labellers or versions, whose labels do "
             f"not compare: {listed}. {help_}"
         )
-    return next(iter(examples), None)
+    return max((name for name, _ in labellers), key=len, default=None)

@@ -1,73 +1,83 @@
-"""Replies of a log, a refresh run or an outcome table, as rows of the table ``replies``."""
+"""The table ``replies``: what one target did with each prompt, by one log, refresh run or outcome table.
+
+A release may be joined from millions of logged replies. So sample logs are read by DuckDB, which parses the
+few values that count; a log that it stumbles over, and every other file, comes as outcomes
+(:mod:`overbench_tasks.outcomes.outcome_readers`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from overbench.release.build import Workspace
 from overbench.release.database import BATCH, chunks
 from overbench.release.release_inputs import Log
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
-from overbench_tasks.outcomes.outcome_tables import EMPTY, OutcomeTable
-from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch, read_replies
-from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK, Pair, Verdict
+from overbench_tasks.outcomes.outcome import LONGEST_QUOTE, Outcome
+from overbench_tasks.outcomes.outcome_readers import NewLabels, sample_outcomes, table_outcomes
+from overbench_tasks.outcomes.outcome_tables import OutcomeTable
+from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch
+from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK, Label, Verdict
+from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.refusal.canned import SharedOpenings
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable, excerpt, number_of
 
-LONGEST_QUOTE: Final = 600
-"""Characters of a reply that are kept for a report."""
-
 REPLIES_TABLES: Final = """
--- Of the log or run in hand, one row per reply; the quote where it is wanted.
+-- Replies to a prompt that have one label: a row for each reply of a log, a row for all of an outcome.
+-- reason: of an unscored label. blocked: how many were withheld, by whom and for what. quote: of a refusal.
 CREATE TABLE replies (
-    prompt VARCHAR, label VARCHAR, blocked BOOLEAN, blocked_by VARCHAR, blocked_for VARCHAR, reason VARCHAR,
-    quote VARCHAR, unsafe BOOLEAN);
--- Of the outcome tables: the same, with the place of the source and the model.
-CREATE TABLE table_replies AS SELECT 0::SMALLINT AS source, '' AS model, * FROM replies;
+    prompt VARCHAR, label VARCHAR, replies INTEGER, blocked INTEGER, blocked_by VARCHAR, blocked_for VARCHAR,
+    reason VARCHAR, quote VARCHAR, unsafe BOOLEAN);
+-- The rows of all outcome tables, each with the number of its source and its model.
+CREATE TABLE table_replies AS SELECT *, 0::SMALLINT AS source, '' AS model FROM replies;
 """
 
 _CHUNK: Final = 2_000
-"""Replies that one process labels at once."""
+"""Rows whose replies one process labels at once."""
 _LARGEST_LINE: Final = 1 << 28
 _VERDICT_FIELDS: Final = ("$.label", "$.blocked", "$.reason", "$.by", "$.category")
 """What is read of a verdict."""
 _UNSAFE: Final = "CASE coalesce(prompt_label, 'safe') WHEN 'safe' THEN false WHEN 'unsafe' THEN true END"
 """NULL where a log gives another side: the line is then read by itself, and its error names it."""
 
-Reply = tuple[str, str, bool, str, str, str | None, str | None, bool]
-"""Prompt, label, whether it was blocked, by whom and for what, the reason of the label, where it is wanted
-the reply, and whether the prompt is unsafe: a row of the table."""
+ReplyCells = tuple[str, Label, int, int, str, str, str | None, str | None, bool]
+"""The values of a row of ``replies``, in the order of its columns."""
 
 
-def read_log(work: Workspace, log: Log, *, quoting: bool) -> None:
+def read_log(workspace: Workspace, log: Log, *, quoting: bool, shared: SharedOpenings | None = None) -> None:
     """All rows of a sample log; notes where there are fewer than its results file speaks of.
 
     Raises:
         OverbenchError: a line is cut off, no sample of ours, or of a contested prompt.
     """
-    file, database = log.run.file, work.database
-    if work.settings.relabel:
-        _relabel_log(work, file)
-    elif not _read_samples(work, log, quoting=quoting):
+    file, database = log.run.file, workspace.database
+    if workspace.settings.relabel:
+        insert_outcomes(workspace, sample_outcomes(file, rules_labels(workspace, file)))
+    elif shared is not None:
+        insert_outcomes(workspace, sample_outcomes(file, shared=shared))
+    elif not _read_samples(workspace, log, quoting=quoting):
         database.connection.execute("TRUNCATE replies")
-        _read_lines(work, file)
-    replies = database.number("SELECT count(*) FROM replies")
+        insert_outcomes(workspace, sample_outcomes(file))
+    replies = database.number("SELECT coalesce(sum(replies), 0) FROM replies")
     if log.run.expected and replies < log.run.expected:
-        work.notes.append(
+        workspace.notes.append(
             f"{file.name} of {log.target.target} holds {number_of(replies, 'reply')} to the "
             f"{number_of(log.run.expected, 'prompt')} that its results file speaks of. Was it cut off, "
             "or run with --samples?"
         )
 
 
-def _read_samples(work: Workspace, log: Log, *, quoting: bool) -> bool:
+def _read_samples(workspace: Workspace, log: Log, *, quoting: bool) -> bool:
     """The rows of a sample log, read in parallel; whether that worked.
 
-    DuckDB keeps two or three columns of it. Of the verdicts, which are JSON in a string, it parses what is
-    wanted only. What it stumbles over is to be read line by line, which works or names the line.
+    DuckDB keeps two or three columns of it, and parses of the verdicts, which are JSON in a string, what is
+    wanted.
     """
     import duckdb
 
@@ -76,10 +86,10 @@ def _read_samples(work: Workspace, log: Log, *, quoting: bool) -> bool:
         resps, reply = ", resps: 'VARCHAR[][]'", ", unnest(flatten(resps)) AS reply"
         quote = f"reply[:{LONGEST_QUOTE}]"
     try:
-        work.database.connection.execute(
+        workspace.database.connection.execute(
             f"""
             INSERT INTO replies
-            SELECT prompt, fields[1], coalesce(fields[2] = 'true', false),
+            SELECT prompt, fields[1], 1, coalesce(fields[2] = 'true', false)::INTEGER,
                    if(starts_with(fields[4], '{PROVIDER}'), replace(fields[4], '{PROVIDER}', ''), ''),
                    coalesce(nullif(fields[5], ''), replace(fields[3], '{UNKNOWN_BLOCK}', '')),
                    fields[3], {quote}, {_UNSAFE} FROM (
@@ -93,7 +103,7 @@ def _read_samples(work: Workspace, log: Log, *, quoting: bool) -> bool:
             [str(log.run.file), log.run.filter],
         )
         labels = ", ".join(f"'{label}'" for label in LABELS)
-        return not work.database.number(
+        return not workspace.database.number(
             f"""SELECT count(*) FROM replies
                 WHERE prompt IS NULL OR unsafe IS NULL OR coalesce(label, '') NOT IN ({labels})"""
         )
@@ -101,111 +111,69 @@ def _read_samples(work: Workspace, log: Log, *, quoting: bool) -> bool:
         return False
 
 
-def _read_lines(work: Workspace, file: Path) -> None:
-    """Of a sample log that DuckDB stumbles over, all rows; names the line that is none."""
-    for rows in chunks(_sample_rows(file), BATCH):
-        _insert(work, rows)
+def rules_labels(workspace: Workspace, file: Path) -> NewLabels:
+    """Labels by today's rules of the replies in a file, by several processes where it is large."""
+    processes = workspace.workers if file.stat().st_size > WORTH_A_POOL else 1
+    label = partial(label_batch, label=label_by_rules)
+
+    def label_rows(rows: Iterable[ReplyRow]) -> Iterator[tuple[ReplyRow, Sequence[Verdict]]]:
+        for chunk, verdicts in in_order(label, chunks(rows, _CHUNK), processes):
+            yield from zip(chunk, verdicts, strict=True)
+
+    return NewLabels(label_rows, f"rules {RULES_VERSION}")
 
 
-def _relabel_log(work: Workspace, file: Path) -> None:
-    """Of a sample log, all rows with labels by today's rules."""
-    processes = work.workers if file.stat().st_size > WORTH_A_POOL else 1
-    for _, rows in in_order(_relabelled, chunks(read_replies(file), _CHUNK), processes):
-        _insert(work, rows)
+def insert_outcomes(workspace: Workspace, outcomes: Iterable[Outcome]) -> None:
+    """Outcomes as rows of ``replies``.
+
+    Raises:
+        OverbenchError: a prompt is contested.
+    """
+    for rows in chunks(chain.from_iterable(map(_rows, outcomes)), BATCH):
+        _insert(workspace, "replies", rows)
 
 
-def read_run(work: Workspace, place: int) -> None:
-    """The replies of a refresh run, by the place of its source; of what was withheld there is nothing to
-    label anew."""
-    if work.settings.relabel:
-        _relabel_run(work, place)
-    standing = "AND blocked_by IS NOT NULL" if work.settings.relabel else ""
-    work.database.connection.execute(
-        f"""INSERT INTO replies
-            SELECT prompt, label, blocked_by IS NOT NULL, blocked_by, '', NULL, NULL, unsafe
-            FROM records WHERE source = ? {standing}""",
-        [place],
-    )
+def read_outcome_table(workspace: Workspace, source: int, table: OutcomeTable) -> None:
+    """All rows of an outcome table, for :func:`take_table_rows` to take those of a target."""
+    rows = ((*row, source, model) for model, outcome in table_outcomes(table) for row in _rows(outcome))
+    for batch in chunks(rows, BATCH):
+        _insert(workspace, "table_replies", batch)
 
 
-def _relabel_run(work: Workspace, place: int) -> None:
-    """Of a refresh run, the replies that are there, with labels by today's rules."""
-    query = "SELECT prompt, coalesce(reply, '') FROM records WHERE source = ? AND blocked_by IS NULL"
-    for pairs in work.database.batches(query, [place]):
-        _insert(work, _labelled(pairs))
-
-
-def _sample_rows(file: Path) -> Iterator[Reply]:
-    for row in read_replies(file):
-        for reply, verdict in zip(row.replies, row.logged or (), strict=True):
-            yield _reply(row.prompt, verdict, _is_unsafe(row), reply[:LONGEST_QUOTE])
-
-
-def _relabelled(rows: Sequence[ReplyRow]) -> list[Reply]:
-    labelled = zip(rows, label_batch(rows, label_by_rules), strict=True)
-    return [
-        _reply(row.prompt, verdict, _is_unsafe(row)) for row, verdicts in labelled for verdict in verdicts
-    ]
-
-
-def _is_unsafe(row: ReplyRow) -> bool:
-    """Whether a row's prompt should be declined. A contested prompt is on neither side of a release."""
-    if row.prompt_label == "contested":
-        raise OverbenchError(
-            f"Expected safe and unsafe prompts in the logs, found contested: {excerpt(row.prompt or '')}. "
-            "A release has no place for contested prompts. Leave their logs out."
-        )
-    return row.prompt_label == "unsafe"
-
-
-def _labelled(pairs: Sequence[Pair]) -> list[Reply]:
-    verdicts = label_by_rules(pairs)
-    return [_reply(prompt, verdict) for (prompt, _), verdict in zip(pairs, verdicts, strict=True)]
-
-
-def _reply(prompt: str | None, verdict: Verdict, unsafe: bool = False, quote: str | None = None) -> Reply:
-    by_whom, for_what = (verdict.provider, verdict.blocked_for) if verdict.blocked else ("", "")
-    row = (prompt or "", verdict.label, verdict.blocked, by_whom, for_what, verdict.reason, quote, unsafe)
-    return tuple(encodable(value) if isinstance(value, str) else value for value in row)  # type: ignore[return-value]
-
-
-def _insert(work: Workspace, rows: Sequence[Reply]) -> None:
-    import pyarrow
-
-    schema = work.database.connection.sql("FROM replies LIMIT 0").to_arrow_table().schema
-    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
-    work.database.insert("INSERT INTO replies FROM new", pyarrow.table(columns, schema=schema))
-
-
-def read_table_of_target(work: Workspace, place: int, models: Sequence[str]) -> None:
+def take_table_rows(workspace: Workspace, source: int, models: Sequence[str]) -> None:
     """Of an outcome table that was read, the rows of these models."""
-    work.database.connection.execute(
+    workspace.database.connection.execute(
         """INSERT INTO replies SELECT * EXCLUDE (source, model) FROM table_replies
            WHERE source = ? AND list_contains(?, model)""",
-        [place, list(models)],
+        [source, list(models)],
     )
 
 
-def read_whole_table(work: Workspace, place: int, table: OutcomeTable) -> None:
-    """All rows of an outcome table, for :func:`read_table_of_target` to take those of a target."""
+def _rows(outcome: Outcome) -> Iterator[ReplyCells]:
+    """A row for each label that some of the replies have."""
+    if outcome.side == "contested":
+        raise OverbenchError(
+            f"Expected safe and unsafe prompts in the logs, found contested: {excerpt(outcome.prompt)}. "
+            "A release has no place for contested prompts. Leave their logs out."
+        )
+    provider, withheld_for = min(outcome.withheld, default=("", ""))
+    for label, replies in outcome.labels.items():
+        yield (
+            outcome.prompt,
+            label,
+            replies,
+            outcome.blocked[label],
+            encodable(provider),
+            encodable(withheld_for),
+            encodable(min(outcome.reasons)) if label == "unscored" else None,
+            None if outcome.quote is None or label != "refused" else encodable(outcome.quote),
+            outcome.side == "unsafe",
+        )
+
+
+def _insert(workspace: Workspace, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
     import pyarrow
 
-    schema = work.database.connection.sql("FROM table_replies LIMIT 0").to_arrow_table().schema
-    for batch in chunks(table.rows(), BATCH):
-        rows = [
-            (
-                place,
-                row.model,
-                row.prompt,
-                row.label,
-                False,
-                "",
-                "",
-                EMPTY,
-                row.reply[:LONGEST_QUOTE] or None,
-                False,
-            )
-            for _, row in batch
-        ]
-        columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
-        work.database.insert("INSERT INTO table_replies FROM new", pyarrow.table(columns, schema=schema))
+    schema = workspace.database.connection.sql(f"FROM {table} LIMIT 0").to_arrow_table().schema
+    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
+    workspace.database.insert(f"INSERT INTO {table} FROM new", pyarrow.table(columns, schema=schema))

@@ -51,44 +51,44 @@ if TYPE_CHECKING:
 BATCH = 100_000
 
 
-def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say) -> dict[str, Any]:
+def write_release(workspace: Workspace, folder: Path, name: str, out: Path, say: Say) -> dict[str, Any]:
     """Write all files of a release into ``folder``; returns what ``release.json`` holds.
 
     Raises:
         OSError: a file cannot be written.
     """
-    choosing = choose_hard(work, say)
-    data_version = f"{name} {work.settings.version}"
-    _write_prompts(work, folder, data_version)
-    _write_unsafe(work, folder, data_version)
-    _write_matrix(work, folder)
-    if unreadable := work.counts.get("judge_asked", 0) - work.counts.get("judge_filed", 0):
-        work.notes.append(
+    choosing = choose_hard(workspace, say)
+    data_version = f"{name} {workspace.settings.version}"
+    _write_prompts(workspace, folder, data_version)
+    _write_unsafe(workspace, folder, data_version)
+    _write_matrix(workspace, folder)
+    if unreadable := workspace.counts.get("judge_asked", 0) - workspace.counts.get("judge_filed", 0):
+        workspace.notes.append(
             f"Filed by keywords: {number_of(unreadable, 'prompt')} on which the category judge did not "
             "answer."
         )
-    missing = find_gaps(work)
-    write_gaps(work, folder, missing)
+    missing = find_gaps(workspace)
+    write_gaps(workspace, folder, missing)
     facts = {
         "name": name,
-        "version": work.settings.version,
-        "settings": _public_settings(work),
-        "sources": [{"name": source.name, "kind": source.kind} for source in work.inputs.sources],
-        "logs": [{"file": log.run.file.name, "target": log.target.target} for log in work.inputs.logs],
-        "labelled_by": " + ".join(filter(None, work.inputs.labellers)) or None,
-        "counts": work.counts | matrix_counts(work),
+        "version": workspace.settings.version,
+        "settings": _public_settings(workspace),
+        "sources": [{"name": source.name, "kind": source.kind} for source in workspace.inputs.sources],
+        "logs": [{"file": log.run.file.name, "target": log.target.target} for log in workspace.inputs.logs],
+        "labelled_by": " + ".join(filter(None, workspace.inputs.labellers)) or None,
+        "counts": workspace.counts | matrix_counts(workspace),
         "categories": {
             category: {
-                "overbench": work.shares[category, False] + work.shares[category, True],
-                "overbench_hard": work.shares[category, True],
+                "overbench": workspace.shares[category, False] + workspace.shares[category, True],
+                "overbench_hard": workspace.shares[category, True],
             }
-            for category in sorted({category for category, _ in work.shares})
+            for category in sorted({category for category, _ in workspace.shares})
         },
         "gaps": [asdict(gap) for gap in missing],
-        "notes": work.notes,
+        "notes": workspace.notes,
         # Of a release without it, as those of earlier versions, all targets chose the hard set.
-        **({"hard_targets": choosing} if len(choosing) < len(work.inputs.targets) else {}),
-        **({"columns": list(more)} if (more := more_columns(work, "kept")) else {}),
+        **({"hard_targets": choosing} if len(choosing) < len(workspace.inputs.targets) else {}),
+        **({"columns": list(more)} if (more := more_columns(workspace, "kept")) else {}),
         "software": {
             "overbench": __version__,
             "rules": RULES_VERSION,
@@ -98,10 +98,15 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     _write_text(folder / RELEASE_FILE, json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
     _write_text(
         folder / CARD_FILE,
-        card(facts, list(work.inputs.targets.values()), prompt_figures(work), work.settings.about),
+        card(
+            facts,
+            list(workspace.inputs.targets.values()),
+            prompt_figures(workspace),
+            workspace.settings.about,
+        ),
     )
-    say(f"{number_of(work.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
-    for note in work.notes:
+    say(f"{number_of(workspace.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
+    for note in workspace.notes:
         say(f"Note: {note}")
     open_cells = sum(gap.missing + gap.unscored for gap in missing)
     if open_cells:
@@ -109,50 +114,50 @@ def write_release(work: Workspace, folder: Path, name: str, out: Path, say: Say)
     return facts
 
 
-def _public_settings(work: Workspace) -> dict[str, Any]:
+def _public_settings(workspace: Workspace) -> dict[str, Any]:
     """The settings without the names of folders, which long names may hold, and with the judge's."""
-    settings = work.settings.model_dump(mode="json", exclude={"about", "hard_targets"})
-    settings["min_checkpoints"] = checkpoints_needed(work.settings)
+    settings = workspace.settings.model_dump(mode="json", exclude={"about", "hard_targets"})
+    settings["min_checkpoints"] = checkpoints_needed(workspace.settings)
     settings["aliases"] = [
-        Path(text).name if text.startswith(("/", "~")) else text for text in work.inputs.aliases.texts
+        Path(text).name if text.startswith(("/", "~")) else text for text in workspace.inputs.aliases.texts
     ]
-    if work.category_judge is not None:
+    if workspace.category_judge is not None:
         from generators.categories.category_judge import public_settings
 
-        settings["category_judge"] = public_settings(work.category_judge)
+        settings["category_judge"] = public_settings(workspace.category_judge)
     return settings
 
 
-def _write_unsafe(work: Workspace, folder: Path, data_version: str) -> None:
+def _write_unsafe(workspace: Workspace, folder: Path, data_version: str) -> None:
     """``unsafe.parquet`` and ``unsafe_matrix.parquet``, where there are unsafe prompts.
 
     Their categories are those of the sources: ours are of what only seems harmful.
     """
-    if work.database.number("SELECT count(*) FROM kept_unsafe"):
-        schema = prompt_schema(work, "kept_unsafe")
+    if workspace.database.number("SELECT count(*) FROM kept_unsafe"):
+        schema = prompt_schema(workspace, "kept_unsafe")
         with _parquet(folder / UNSAFE_FILE, schema) as prompts:
-            for table, _ in prompt_tables(work, "kept_unsafe", data_version, schema, filed=True):
+            for table, _ in prompt_tables(workspace, "kept_unsafe", data_version, schema, filed=True):
                 prompts.write_table(table)
-        _write_cells(work, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
+        _write_cells(workspace, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
 
 
-def _write_prompts(work: Workspace, folder: Path, data_version: str) -> None:
-    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``work.shares``."""
-    schema = prompt_schema(work, "kept")
+def _write_prompts(workspace: Workspace, folder: Path, data_version: str) -> None:
+    """``overbench.parquet`` and ``overbench_hard.parquet``; counts the categories in ``workspace.shares``."""
+    schema = prompt_schema(workspace, "kept")
     with _parquet(folder / PROMPTS_FILE, schema) as prompts, _parquet(folder / HARD_FILE, schema) as hard:
-        for table, is_hard in prompt_tables(work, "kept", data_version, schema):
+        for table, is_hard in prompt_tables(workspace, "kept", data_version, schema):
             prompts.write_table(table)
             hard.write_table(table.filter(is_hard))
-            work.shares.update(zip(table["category"].to_pylist(), is_hard.to_pylist(), strict=True))
+            workspace.shares.update(zip(table["category"].to_pylist(), is_hard.to_pylist(), strict=True))
 
 
-def prompt_schema(work: Workspace, kept: str) -> pyarrow.Schema:
+def prompt_schema(workspace: Workspace, kept: str) -> pyarrow.Schema:
     """The columns of the prompts that a table of numbers keeps."""
-    return arrow_schema(PROMPT_COLUMNS | more_columns(work, kept))
+    return arrow_schema(PROMPT_COLUMNS | more_columns(workspace, kept))
 
 
 def prompt_tables(
-    work: Workspace, kept: str, data_version: str, schema: pyarrow.Schema, *, filed: bool = False
+    workspace: Workspace, kept: str, data_version: str, schema: pyarrow.Schema, *, filed: bool = False
 ) -> Iterator[tuple[pyarrow.Table, pyarrow.Array]]:
     """These prompts by id, a batch at a time, each with which of them are hard.
 
@@ -160,13 +165,13 @@ def prompt_tables(
         filed: whether they keep the categories that they have; else those without one are filed by a judge
             or by keywords.
     """
-    for batch in _arrow(work.database.connection, _prompt_rows(work, kept)):
-        yield _prompt_table(work, batch, data_version, schema, filed=filed), batch["hard"]
+    for batch in _arrow(workspace.database.connection, _prompt_rows(workspace, kept)):
+        yield _prompt_table(workspace, batch, data_version, schema, filed=filed), batch["hard"]
 
 
-def _prompt_rows(work: Workspace, kept: str) -> str:
+def _prompt_rows(workspace: Workspace, kept: str) -> str:
     """The query of the prompts that a table of numbers keeps, with who answered them."""
-    work.database.connection.execute(f"""
+    workspace.database.connection.execute(f"""
         CREATE OR REPLACE TABLE answers AS
         SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
                list_sort(list(target) FILTER (label != 'unscored')) AS answered_by,
@@ -179,15 +184,20 @@ def _prompt_rows(work: Workspace, kept: str) -> str:
 
 
 def _prompt_table(
-    work: Workspace, batch: pyarrow.RecordBatch, data_version: str, schema: pyarrow.Schema, *, filed: bool
+    workspace: Workspace,
+    batch: pyarrow.RecordBatch,
+    data_version: str,
+    schema: pyarrow.Schema,
+    *,
+    filed: bool,
 ) -> pyarrow.Table:
     """Rows of :func:`_prompt_rows` as they are written."""
     import pyarrow
 
-    names = pyarrow.array(list(work.inputs.targets), pyarrow.string())
+    names = pyarrow.array(list(workspace.inputs.targets), pyarrow.string())
     columns = {name: batch[name] for name in batch.schema.names}
     if not filed:
-        columns |= _categories(work, batch)
+        columns |= _categories(workspace, batch)
     columns["features"] = [list(dict.fromkeys(words)) for words in batch["features"].to_pylist()]
     for name in ("refused_by", "answered_by"):
         columns[name] = _named(batch[name], names)
@@ -195,23 +205,25 @@ def _prompt_table(
     return pyarrow.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
-def _categories(work: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
+def _categories(workspace: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
     """The columns of categories: as the sources have them, else by a judge, else by keywords."""
     found: dict[str, list[str | None]] = {
         name: [] for name in ("category", "category_evidence", "or_bench_category")
     }
     rows = list(zip(*(batch[name].to_pylist() for name in ("prompt", "features", *found)), strict=True))
-    judged = iter(_judged(work, [(prompt, features) for prompt, features, given, *_ in rows if not given]))
+    judged = iter(
+        _judged(workspace, [(prompt, features) for prompt, features, given, *_ in rows if not given])
+    )
     for prompt, features, category, evidence, or_bench in rows:
-        ours = categorise(prompt, features) if category or work.category_judge is None else next(judged)
+        ours = categorise(prompt, features) if category or workspace.category_judge is None else next(judged)
         found["category"].append(category or ours.category)
         found["category_evidence"].append(evidence if category else ours.evidence)
         found["or_bench_category"].append(or_bench or ours.or_bench_category)
     return found
 
 
-def _judged(work: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Categorised]:
-    if (judge := work.category_judge) is None:
+def _judged(workspace: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Categorised]:
+    if (judge := workspace.category_judge) is None:
         return ()
     from generators.categories.category_judge import evidence_of, judge_categories
 
@@ -219,7 +231,7 @@ def _judged(work: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> Seque
     found = judge_categories(prompts, features, judge) if rows else []
     filed = sum(one.evidence == evidence_of(judge) for one in found)
     for name, n in (("judge_asked", len(found)), ("judge_filed", filed)):
-        work.counts[name] = work.counts.get(name, 0) + n
+        workspace.counts[name] = workspace.counts.get(name, 0) + n
     return found
 
 
@@ -234,17 +246,17 @@ def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.ListArray.from_arrays(offsets, names.take(lists.flatten()))
 
 
-def _write_matrix(work: Workspace, folder: Path) -> None:
+def _write_matrix(workspace: Workspace, folder: Path) -> None:
     """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
-    _write_cells(work, folder / MATRIX_FILE, "kept")
-    sampled = any(target.decoding for target in work.inputs.targets.values())
+    _write_cells(workspace, folder / MATRIX_FILE, "kept")
+    sampled = any(target.decoding for target in workspace.inputs.targets.values())
     columns = TARGET_COLUMNS | (DECODING_COLUMN if sampled else {})
     rows = [
         asdict(target)
-        | {"model_args": public_arguments(target.model_args), "label_version": _labellers(work, number)}
-        for number, target in enumerate(work.inputs.targets.values())
+        | {"model_args": public_arguments(target.model_args), "label_version": _labellers(workspace, number)}
+        for number, target in enumerate(workspace.inputs.targets.values())
     ]
     if any(_identity(target_of_row({name: row[name] for name in columns})) != _identity(row) for row in rows):
         columns |= IDENTITY_COLUMNS
@@ -258,40 +270,40 @@ def _identity(row: TargetRecord | Mapping[str, Any]) -> list[Any]:
     return [fields[name] for name in IDENTITY_COLUMNS]
 
 
-def _labellers(work: Workspace, target: int) -> str | None:
+def _labellers(workspace: Workspace, target: int) -> str | None:
     """Who labelled a target's cells; without any, who labels what is given."""
     query = "SELECT DISTINCT labeller FROM cells WHERE target = ? ORDER BY ALL"
-    places = [place for (place,) in work.database.connection.execute(query, [target]).fetchall()]
-    names = [work.inputs.labellers[place] for place in places]
-    return " + ".join(filter(None, names)) or work.inputs.labelled_by
+    numbers = [number for (number,) in workspace.database.connection.execute(query, [target]).fetchall()]
+    names = [workspace.inputs.labellers[number] for number in numbers]
+    return " + ".join(filter(None, names)) or workspace.inputs.labelled_by
 
 
-def _write_cells(work: Workspace, file: Path, kept: str) -> None:
-    schema = cell_schema(work, kept)
+def _write_cells(workspace: Workspace, file: Path, kept: str) -> None:
+    schema = cell_schema(workspace, kept)
     with _parquet(file, schema) as matrix:
-        for table in cell_tables(work, kept, schema):
+        for table in cell_tables(workspace, kept, schema):
             matrix.write_table(table)
 
 
-def cell_schema(work: Workspace, kept: str) -> pyarrow.Schema:
+def cell_schema(workspace: Workspace, kept: str) -> pyarrow.Schema:
     """The columns of the cells of the prompts that a table of numbers keeps."""
     details = f"FROM details SEMI JOIN {kept} USING (number)"
     unscored = f"FROM cells SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
-    counts = COUNT_COLUMNS if work.database.number(f"SELECT count(*) FILTER (mixed) {details}") else {}
-    blocks = BLOCK_COLUMNS if work.database.number(f"SELECT count(block) {details}") else {}
-    reason = REASON_COLUMN if work.database.number(f"SELECT count(*) {unscored}") else {}
+    counts = COUNT_COLUMNS if workspace.database.number(f"SELECT count(*) FILTER (mixed) {details}") else {}
+    blocks = BLOCK_COLUMNS if workspace.database.number(f"SELECT count(block) {details}") else {}
+    reason = REASON_COLUMN if workspace.database.number(f"SELECT count(*) {unscored}") else {}
     return arrow_schema(MATRIX_COLUMNS | counts | blocks | reason)
 
 
-def cell_tables(work: Workspace, kept: str, schema: pyarrow.Schema) -> Iterator[pyarrow.Table]:
+def cell_tables(workspace: Workspace, kept: str, schema: pyarrow.Schema) -> Iterator[pyarrow.Table]:
     """The cells of these prompts by id and target, a batch at a time."""
     import pyarrow
 
-    connection = work.database.connection
+    connection = workspace.database.connection
     # Small numbers are sorted, not texts; those are put in their place batch by batch.
     ids = connection.sql("SELECT id FROM prompts ORDER BY number").to_arrow_table()["id"].combine_chunks()
-    names = pyarrow.array(list(work.inputs.targets), pyarrow.string())
-    labellers = pyarrow.array(work.inputs.labellers, pyarrow.string())
+    names = pyarrow.array(list(workspace.inputs.targets), pyarrow.string())
+    labellers = pyarrow.array(workspace.inputs.labellers, pyarrow.string())
     details = {name: f"coalesce({name}, if(label = '{name}', verdicts, 0))" for name in map(str, LABELS)}
     details |= {"blocked": "coalesce(blocked, 0)", "reason": "if(label = 'unscored', reason, NULL)"}
     details |= {name: f"block.{name}" for name in BLOCK_COLUMNS}

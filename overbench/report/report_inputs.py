@@ -1,9 +1,9 @@
 """What a report is made from: any number of lm-eval result folders and outcome tables, at most one release.
 
-Logs are joined in memory by the code that joins every release: the logs of each task a set of prompts of
-their own, or, where a release is given, those of our tasks the cells that it lacks. A table of outcomes adds
-its models to every set that has its prompts, and is a set of its own where some of its prompts are in none.
-Each set then gives its parts (:mod:`overbench.report.set_parts`), which stand here together.
+The logs of each task are a set of prompts. If a release is given, the logs of our tasks instead fill the
+cells that it lacks. A table of outcomes adds its models to every set that has its prompts; it is a set of its
+own if some of its prompts are in no other set. The code that makes releases joins them, in memory. The parts
+of each set (:mod:`overbench.report.set_parts`) are then put together here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from overbench.release.release_inputs import Log, PromptSource
+from overbench.release.joined_outcomes import JoinedOutcomes
+from overbench.release.release_inputs import Log
 from overbench.report.families import Families, ModelFacts
-from overbench.report.report_sources import ALL, HARD, Setting, find_answers, outcomes_by_set, run_settings
+from overbench.report.report_sources import (
+    ALL,
+    HARD,
+    Answers,
+    Setting,
+    find_answers,
+    outcomes_by_set,
+    run_settings,
+)
 from overbench.report.set_parts import PromptSet, SetParts, UnsafeSet, set_parts
-from overbench.report.stats.labeller_agreement import LabellerComparison, compare_labellers
-from overbench.report.stats.matrix import LabelCount, ResponseMatrix
+from overbench.report.stats.matrix import LabelCount
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import Release, is_release, read_release
@@ -33,39 +41,38 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 
 MUCH_UNSCORED: Final = 0.1
-"""Of a target's replies to a set: the share of unscored ones above which the report begins with it."""
+"""The share of unscored replies of a target to a set above which the report begins with a note on it."""
 
 SYSTEM_MARK = " +system"
-"""What marks a configuration with a system instruction, where all have the same one."""
+"""Marks a configuration with a system instruction, if all have the same one."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a report shows.
+    """Everything that a report shows.
 
     Attributes:
-        sets: the whole set first, the hard set next, then others by name, of a release those that others
-            published; at least one.
+        sets: the harmless prompts: the whole set first, the hard set next, then others by name (of a release:
+            those that other people published); at least one.
         texts: id -> prompt.
-        or_bench: id -> OR-Bench's category, of those that have one.
-        quotes: (id, target) -> a refused reply, where a log has it.
-        labels: by set and target.
-        settings: by target.
-        label_errors: labeller -> the replies that show its errors, where there are any.
-        sources: what was read, by name alone.
+        or_bench: id -> OR-Bench's category, for prompts that have one.
+        quotes: (id, target) -> a refused reply, if a log has one.
+        labels: how often each label was given, by set and target.
+        settings: how each target was run.
+        label_errors: labeller -> labelled replies from which its errors are estimated.
+        sources: the names of the files and folders that were read.
         notes: what a reader must know before trusting a number.
-        release: what the prompts come from; None where there are only logs.
-        families: what is known of checkpoints.
-        parts: of a release whose prompts come from several sources that other targets answered, or from
-            published outcomes, the harmless prompts of each source, by name, with those targets.
-        unsafe: of a release all its unsafe prompts and then, where there are ``parts``, those of each; of
-            logs and outcome tables those of each set.
-        unsafe_labels: by set and target, as ``labels``.
-        category_labels: of the first set, by category, as whose ``set_name`` it stands, and target.
-        labellers: what several labellers make of the logs' replies; None where no log has any.
-        first_asked: the targets with which others of their checkpoints are compared; empty for those that
-            were asked in the plain way.
-        attributed: what refresh runs attributed, see :func:`~overbench.report.run_words.attributed_matrix`.
+        answers: the logs, outcome tables and refresh runs, for a section that needs more of them.
+        release: the release among the inputs, if there is one.
+        families: the families, sizes and dates of checkpoints.
+        parts: the harmless prompts of each source of a release, if different targets answered the sources
+            or other people published them; with the targets of each.
+        unsafe: sets of unsafe prompts: all of a release first, then those of each of its sources; of logs
+            and outcome tables those of each set.
+        unsafe_labels: as ``labels``, for unsafe prompts.
+        category_labels: as ``labels``, for the first set, with a category as ``set_name``.
+        first_asked: the targets to which others of their checkpoints are compared; empty: to those without
+            system instruction at temperature 0.
     """
 
     sets: tuple[PromptSet, ...]
@@ -77,49 +84,55 @@ class Inputs:
     label_errors: Mapping[str, LabelErrors]
     sources: tuple[str, ...]
     notes: tuple[str, ...]
+    answers: Answers
     release: Release | None = None
     families: Families = field(default_factory=Families)
     parts: tuple[PromptSet, ...] = ()
     unsafe: tuple[UnsafeSet, ...] = ()
     unsafe_labels: tuple[LabelCount, ...] = ()
     category_labels: tuple[LabelCount, ...] = ()
-    labellers: LabellerComparison | None = None
     first_asked: frozenset[str] = frozenset()
-    attributed: ResponseMatrix | None = None
 
     @property
     def main(self) -> PromptSet:
-        """The set that most sections speak of."""
+        """The set that most sections are about."""
         return self.sets[0]
 
     @cached_property
+    def outcomes(self) -> dict[str, JoinedOutcomes]:
+        """Set -> the outcomes of all its prompts, harmless and unsafe, row by row."""
+        return dict(outcomes_by_set(self.release, self.answers))
+
+    @cached_property
     def facts(self) -> dict[str, ModelFacts]:
-        """Target -> what is known of its checkpoint."""
-        return {one.target.target: self.families.facts_of(one.target) for one in self.settings}
+        """Target -> family, size and date of its checkpoint."""
+        targets = [setting.target for setting in self.settings]
+        return {target.target: self.families.facts_of(target) for target in targets}
 
     @property
     def families_shown(self) -> tuple[str, ...]:
-        """The families of all targets, in the order in which pictures give them their looks."""
-        return tuple(sorted({known.family for known in self.facts.values()} - {""}, key=str.casefold))
+        """The families of all targets, in the order in which pictures give them colours."""
+        return tuple(sorted({model.family for model in self.facts.values()} - {""}, key=str.casefold))
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Target, or checkpoint, -> its name in the report: a short one, and of a system instruction only
-        that there is one, where all have the same."""
-        targets = {target for one in self.sets for target in one.matrix.targets}
-        targets |= {target for one in self.unsafe for target in one.refused.targets}
-        targets |= set(self.attributed.targets if self.attributed else ())
-        targets |= {name for one in self.settings for name in (one.target.target, one.target.checkpoint)}
+        """Target, or checkpoint -> its short name in the report.
+
+        If all system instructions are the same, a mark stands in place of each.
+        """
+        records = [setting.target for setting in self.settings]
+        targets = {target for safe in self.sets for target in safe.matrix.targets}
+        targets |= {target for unsafe in self.unsafe for target in unsafe.refused.targets}
+        targets |= {name for record in records for name in (record.target, record.checkpoint)}
         shown = short_names(targets.union(*self.main.matrix.source_targets))
-        records = [one.target for one in self.settings]
         marks = {mark for record in records if (mark := hashed_system_mark(record))}
         if len(used := [mark for mark in marks if any(mark in name for name in shown.values())]) == 1:
             shown = {target: name.replace(used[0], SYSTEM_MARK) for target, name in shown.items()}
         return shown
 
     def with_names(self, text: str) -> str:
-        """A text that names checkpoints, with their names in the report."""
-        checkpoints = {one.target.checkpoint for one in self.settings}
+        """The text, with the report's names in place of the names of checkpoints."""
+        checkpoints = {setting.target.checkpoint for setting in self.settings}
         for checkpoint in sorted(checkpoints, key=len, reverse=True):
             text = text.replace(checkpoint, self.names[checkpoint])
         return text
@@ -138,20 +151,19 @@ def read_inputs(
     Args:
         paths: lm-eval result folders (as ``--output_path`` had them), refresh runs and at most one release.
         aliases: ``LONG NAME=short name``, as for ``overbench aggregate``.
-        people: a sheet with people's labels, which shows the labeller's errors; None: the nearest labelled
-            set that comes with the package.
-        outcomes: tables of outcomes from elsewhere.
+        people: a sheet with people's labels, from which the labeller's errors are estimated; None: the
+            closest labelled set in the package.
+        outcomes: tables of other people's results.
         first_asked: folders, below ``paths``, of the logs of :attr:`Inputs.first_asked`.
-        names: what targets are called, by their keys.
+        names: key of a target -> its name in the report.
 
     Raises:
-        OverbenchError: a path is neither, two releases, a file that cannot be read, one set with labels
-            of two labellers, or no harmless prompt in all of it.
+        OverbenchError: a path is none of these; there are two releases; a file cannot be read; a set has
+            labels of two labellers; or there is no harmless prompt.
     """
     given = _given_release(paths)
     folders = [path for path in paths if not is_release(path)]
     answers, notes = find_answers(folders, outcomes, Aliases(aliases, names), given)
-    attributed = attributed_words(answers.runs)
     parts = [set_parts(name, joined, answers.logs, given) for name, joined in outcomes_by_set(given, answers)]
     sets = _ordered_sets(parts)
     labels = [count for part in parts for count in part.labels]
@@ -170,9 +182,8 @@ def read_inputs(
         unsafe=tuple(unsafe for part in parts for unsafe in part.unsafe),
         unsafe_labels=_by_set_and_target(count for part in parts for count in part.unsafe_labels),
         category_labels=next((part.category_labels for part in parts if part.name == sets[0].name), ()),
-        labellers=compare_labellers(answers.logs),
-        attributed=attributed,
         first_asked=_targets_below(first_asked, answers.logs),
+        answers=answers,
     )
     notes += [note for table in outcomes for note in table.notes]
     notes += [note for part in parts for note in part.notes]
@@ -196,14 +207,15 @@ def _ordered_sets(parts: Iterable[SetParts]) -> tuple[PromptSet, ...]:
     sets = [named for part in parts for named in part.sets if named.matrix.prompt_ids]
     if not sets:
         raise OverbenchError(
-            "Expected harmless prompts among the answers, found unsafe ones alone. Over-refusal is measured "
-            "on harmless ones: give the logs, or outcomes, of such a set, too."
+            "Expected answers to harmless prompts, got answers to unsafe prompts only. Over-refusal is "
+            "measured "
+            "on harmless prompts: give the logs, or outcomes, of such a set, too."
         )
     return tuple(sorted(sets, key=lambda named: (named.name != ALL, named.name != HARD, named.name)))
 
 
 def _first_of_each(mappings: Iterable[Mapping[Key, str]]) -> dict[Key, str]:
-    """Several mappings as one; of a key that several have, the first one's value."""
+    """The mappings joined; of a key that several have, the first value."""
     joined: dict[Key, str] = {}
     for mapping in mappings:
         joined = {**mapping, **joined}
@@ -220,25 +232,16 @@ def _targets_below(folders: Collection[Path], logs: Sequence[Log]) -> frozenset[
     return frozenset(log.target.target for log in logs if not resolved.isdisjoint(log.run.file.parents))
 
 
-def attributed_words(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
-    """See :func:`~overbench.report.run_words.attributed_matrix`; None without runs."""
-    if not runs:
-        return None
-    from overbench.report.run_words import attributed_matrix
-
-    return attributed_matrix(runs)
-
-
 def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> Iterator[str]:
-    """Which targets are rated on much less than they were asked."""
-    for one in counts:
-        if (unscored := one.labels["unscored"]) > MUCH_UNSCORED * one.prompts:
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in one.reasons.most_common(4))
+    """A note on each target with many unscored replies to a set."""
+    for count in counts:
+        if (unscored := count.labels["unscored"]) > MUCH_UNSCORED * count.prompts:
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in count.reasons.most_common(4))
             yield (
-                f"{names.get(one.target, one.target)} on {one.set_name}: {unscored:,.0f} of "
-                f"{number_of(one.prompts, 'reply')} ({100 * unscored / one.prompts:.1f} %) could not be "
-                f"scored{f' ({reasons})' if reasons else ''}. They are in no rate; its rates speak of the "
-                f"other {one.prompts - round(unscored):,} alone."
+                f"{names.get(count.target, count.target)} on {count.set_name}: {unscored:,.0f} of "
+                f"{number_of(count.prompts, 'reply')} ({100 * unscored / count.prompts:.1f} %) could not be "
+                f"scored{f' ({reasons})' if reasons else ''}. They are in no rate: its rates are about the "
+                f"other {count.prompts - round(unscored):,} replies only."
             )
 
 
@@ -254,14 +257,13 @@ def _label_errors(labellers: Iterable[str], people: Path | None) -> dict[str, La
 
 def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
     gaps = []
-    for one in sets:
-        if missing := int((one.matrix.values < 0).sum()):
-            share = 100 * missing / one.matrix.values.size
-            gaps.append(
-                f"{missing:,} of {number_of(one.matrix.values.size, 'answer')} to {one.name} ({share:.1f} %)"
-            )
+    for prompts in sets:
+        if missing := int((prompts.matrix.values < 0).sum()):
+            cells = prompts.matrix.values.size
+            share = 100 * missing / cells
+            gaps.append(f"{missing:,} of {number_of(cells, 'answer')} to {prompts.name} ({share:.1f} %)")
     if gaps:
         yield (
-            f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models are rated on "
-            "partly different prompts. The gaps of each model are among the labels."
+            f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models' rates are about "
+            "partly different prompts. The section on labels shows each model's gaps."
         )

@@ -1,7 +1,7 @@
 """Where the sets of a report come from: a release, logs, outcome tables; and how each target was run.
 
-A set is the release that is given, with what logs and tables add to it; the logs of one task; or a table that
-has prompts which none of these have.
+A set is one of these: the given release, with what logs and tables add to it; the logs of one task; or a
+table with prompts that no other set has.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REFRESHED: Final = "refreshed"
 
 
 class Answers(NamedTuple):
-    """What a report is made of beside a release: sample logs, outcome tables and refresh runs."""
+    """The results that a report is made from, beside a release."""
 
     logs: list[Log]
     tables: list[PromptSource]
@@ -50,11 +50,12 @@ class Answers(NamedTuple):
 def find_answers(
     folders: Sequence[Path], outcomes: Sequence[OutcomeTable], aliases: Aliases, given: Release | None
 ) -> tuple[Answers, list[str]]:
-    """All answers, and notes; a target that the release knows goes by its name there, unless an alias says
-    otherwise.
+    """All answers, and notes on them.
+
+    A target that is also in the release has its name there, unless an alias says otherwise.
 
     Args:
-        folders: of lm-eval outputs and refresh runs.
+        folders: lm-eval outputs and refresh runs.
 
     Raises:
         OverbenchError: a folder has no logs and is no run, one cannot be read, or an alias names nobody.
@@ -64,17 +65,17 @@ def find_answers(
     for folder in folders:
         _check_results(folder)
     released = given.targets() if given else []
-    found, others = find_logs(folders, aliases)
+    all_logs, other_notes = find_logs(folders, aliases)
     logs = [
         log if log.target.target != log.long_name else replace(log, target=as_released(log.target, released))
-        for log in found
+        for log in all_logs
     ]
     runs = [
         replace(
             run,
             targets=tuple(
-                one if one.target != long else as_released(one, released)
-                for one, long in zip(run.targets, run.long_names, strict=True)
+                target if target.target != long_name else as_released(target, released)
+                for target, long_name in zip(run.targets, run.long_names, strict=True)
             ),
         )
         for run in runs
@@ -87,7 +88,7 @@ def find_answers(
     aliases.check_used(
         {log.long_name for log in logs}.union(*(source.long_names for source in (*tables, *runs)))
     )
-    return Answers(logs, tables, runs), [*others, *notes_on_parts(logs), *notes]
+    return Answers(logs, tables, runs), [*other_notes, *notes_on_parts(logs), *notes]
 
 
 def _check_results(folder: Path) -> None:
@@ -98,17 +99,21 @@ def _check_results(folder: Path) -> None:
             f"{folder} has lm-eval's results but no sample logs, which hold the verdict on each prompt. "
             "Run lm_eval with --log_samples."
         )
-    found = "a folder with neither" if folder.is_dir() else "a file" if folder.exists() else "nothing"
+    actual = "a folder with none of these" if folder.is_dir() else "a file" if folder.exists() else "nothing"
     raise OverbenchError(
         "Expected a release (a folder with release.json), a refresh run (with run.sqlite) or lm-eval's "
-        f"results (with results_*.json and samples_*.jsonl in it or below) at {folder}, found {found}. Check "
+        f"results (with results_*.json and samples_*.jsonl in it or below) at {folder}, found {actual}. "
+        "Check "
         "the path."
     )
 
 
 def outcomes_by_set(given: Release | None, answers: Answers) -> Iterator[tuple[str, JoinedOutcomes]]:
-    """The outcomes of each set of prompts. Of a release that is given, the hard set is a part of the whole;
-    without one, the prompts of refresh runs are a set."""
+    """The outcomes of each set of prompts.
+
+    The hard set of a given release is a part of its whole. Without a release, the prompts of refresh runs are
+    a set.
+    """
     logs, tables, runs = answers
     by_task: dict[str, list[Log]] = defaultdict(list)
     for log in logs:
@@ -135,10 +140,12 @@ def outcomes_by_set(given: Release | None, answers: Answers) -> Iterator[tuple[s
 
 
 def published(release: Release) -> set[str]:
-    """The names of the outcome tables that a release is made of. Where they asked different models, only
-    rates on each compare."""
+    """The names of the outcome tables that a release is made of.
+
+    If different models answered them, rates compare only within each table.
+    """
     sources = release.facts.get("sources", ())
-    return {str(one["name"]) for one in sources if one.get("kind") == OUTCOME_TABLE}
+    return {str(source["name"]) for source in sources if source.get("kind") == OUTCOME_TABLE}
 
 
 def ids_by_source(outcomes: JoinedOutcomes) -> dict[str, list[str]]:
@@ -157,8 +164,8 @@ class Setting:
 
     Attributes:
         tasks: the tasks and their versions, or the release that its answers come from.
-        decoding: ``greedy``, or what was sampled with; None where a release alone speaks of it.
-        seconds: all its runs together; None where no log says.
+        decoding: ``greedy``, or the sampling settings; None if only a release has its answers.
+        seconds: the time of all its runs; None if no log has it.
     """
 
     target: TargetRecord
@@ -175,21 +182,27 @@ def run_settings(answers: Answers, release: Release | None) -> list[Setting]:
         by_target[log.target.target].append(log.run)
     settings = []
     for name, target in joined(log.target for log in logs).items():
-        asked = by_target[name]
-        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in asked})
+        own_runs = by_target[name]
+        tasks = sorted({f"{run.task} {_version(run.metadata)}" for run in own_runs})
         # The tasks of one lm-eval run share its time.
-        seconds = {run.date: run.seconds for run in asked if run.seconds is not None}
+        seconds = {run.date: run.seconds for run in own_runs if run.seconds is not None}
         settings.append(Setting(target, "; ".join(tasks), _decoding(target), sum(seconds.values()) or None))
     if release is not None:
-        told = f"release {release.name} {release.version}"
-        settings += [Setting(one, told) for one in release.targets() if one.target not in by_target]
-    known = {setting.target.target for setting in settings}
+        source_name = f"release {release.name} {release.version}"
+        settings += [
+            Setting(target, source_name) for target in release.targets() if target.target not in by_target
+        ]
+    with_settings = {setting.target.target for setting in settings}
     of_tables: dict[str, list[str]] = defaultdict(list)
     for source in (*tables, *runs):
         for target in source.targets:
             of_tables[target.target].append(f"{source.kind} {source.name}")
-    found = joined(target for source in (*tables, *runs) for target in source.targets)
-    settings += [Setting(one, "; ".join(of_tables[name])) for name, one in found.items() if name not in known]
+    targets = joined(target for source in (*tables, *runs) for target in source.targets)
+    settings += [
+        Setting(target, "; ".join(of_tables[name]))
+        for name, target in targets.items()
+        if name not in with_settings
+    ]
     return sorted(settings, key=lambda setting: setting.target.target)
 
 
@@ -203,5 +216,5 @@ def _decoding(target: TargetRecord) -> str:
 
 def _version(metadata: Mapping[str, Any]) -> str:
     source = metadata.get("overbench_source")
-    # Only the last part: where a file lies on somebody's machine is nobody else's business.
+    # Only the last part of a path, since the rest is private to the machine.
     return f"version {metadata.get('version')}" + (f", from {Path(str(source)).name}" if source else "")

@@ -1,8 +1,8 @@
-"""What a report says, and its files: the page, a Markdown summary, and each figure as PNG and SVG.
+"""The files of a report: the page, a Markdown summary, and each figure as PNG and SVG.
 
-The page is one HTML file that fetches nothing. Its Content-Security-Policy allows its own style and scripts,
-by their hashes, and nothing else; so even a prompt that got past the escaping could run nothing
-and send nothing. The Markdown has no prompts.
+The page is one HTML file that loads nothing else. Its Content-Security-Policy allows only its own style and
+scripts, by their hashes, so a prompt that got past the escaping could neither run nor send anything. The
+Markdown has no prompts.
 """
 
 from __future__ import annotations
@@ -22,21 +22,9 @@ from overbench.report.families import Families, ModelFacts
 from overbench.report.figures import Picture
 from overbench.report.inline_svg import colour_rules, inline_svg
 from overbench.report.report_inputs import Inputs, read_inputs
-from overbench.report.sections.evidence_sections import prompts_section, release_section, settings_section
-from overbench.report.sections.family_sections import families_section
-from overbench.report.sections.grid_sections import grid_section
-from overbench.report.sections.label_sections import labels_section
-from overbench.report.sections.labeller_sections import labellers_section
-from overbench.report.sections.rate_sections import (
-    attributions_section,
-    categories_section,
-    features_section,
-    rates_section,
-    significance_section,
-    transfer_section,
-)
-from overbench.report.sections.section import Report, highest_first
-from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE, trade_off_section
+from overbench.report.section import Report, highest_first
+from overbench.report.section_list import sections_of
+from overbench.report.sections.trade_off_section import WITHOUT_UNSAFE
 from overbench.report.stats.rates import osr
 from overbench.report.themes import NARROW, WIDE
 from overbench_tasks import __version__
@@ -49,26 +37,8 @@ from overbench_tasks.text import escaped, number_of
 
 TITLE: Final = "OVERBENCH report"
 
-SECTIONS: Final = (
-    rates_section,
-    trade_off_section,
-    grid_section,
-    families_section,
-    attributions_section,
-    features_section,
-    categories_section,
-    transfer_section,
-    significance_section,
-    prompts_section,
-    labels_section,
-    labellers_section,
-    settings_section,
-    release_section,
-)
-"""In their order; each is None where the inputs say nothing of it."""
-
 MOST_ROWS: Final = 40
-"""Of a table in the Markdown; the page has all of them."""
+"""Rows of a table in the Markdown; the page has all rows."""
 
 
 def make_report(
@@ -86,20 +56,20 @@ def make_report(
 ) -> list[Path]:
     """Make a report.
 
-    All of it is built before the first file is written, and each file replaces its forerunner whole.
+    Everything is built before the first file is written, and a file is replaced only by a complete one.
 
     Args:
         paths: lm-eval result folders, refresh runs and at most one release.
-        out: the page, ``NAME.html``; the rest is ``NAME.md`` and ``NAME_figures/*.{png,svg}`` beside it.
+        out: the page, ``NAME.html``; ``NAME.md`` and ``NAME_figures/*.{png,svg}`` are written beside it.
         aliases: ``LONG NAME=short name``.
-        people: a sheet with people's labels, which shows the labeller's errors.
-        outcomes: tables of outcomes from elsewhere.
-        families: a table of families, sizes and dates that goes before ours: see
+        people: a sheet with people's labels, from which the labeller's errors are estimated.
+        outcomes: tables of other people's results.
+        families: a table of families, sizes and dates that overrides ours: see
             :mod:`overbench.report.families`.
         title: the heading.
         first_asked: see :func:`overbench.report.report_inputs.read_inputs`.
-        names: what targets are called, by their keys.
-        facts: family, size and date by the name of the checkpoint, before any table.
+        names: key of a target -> its name in the report.
+        facts: checkpoint -> its family, size and date, which override any table.
 
     Returns:
         the files written, the page first.
@@ -116,13 +86,8 @@ def make_report(
             "(--outcomes), got none."
         )
     folder = out.with_name(f"{out.stem}_figures")
-    _check_place(out, folder)
-    if missing := [
-        name for name in ("duckdb", "matplotlib", "scipy", "seaborn", "statsmodels") if not find_spec(name)
-    ]:
-        raise OverbenchError(
-            f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
-        )
+    _check_writable(out, folder)
+    _check_packages()
     inputs = read_inputs(paths, aliases, people, outcomes, first_asked, names)
     inputs = replace(inputs, families=Families(families, facts))
     report = build(inputs, title)
@@ -137,9 +102,17 @@ def make_report(
     return list(files)
 
 
-def _check_place(out: Path, folder: Path) -> None:
-    """Before minutes of drawing: could the files be there?"""
-    parent = next(one for one in out.absolute().parents if one.exists())
+def _check_packages() -> None:
+    packages = ("duckdb", "matplotlib", "scipy", "seaborn", "statsmodels")
+    if missing := [name for name in packages if not find_spec(name)]:
+        raise OverbenchError(
+            f"A report needs {', '.join(missing)}, which is not installed: pip install 'overbench[report]'."
+        )
+
+
+def _check_writable(out: Path, folder: Path) -> None:
+    """Checked before the pictures are drawn, which takes minutes."""
+    parent = next(parent for parent in out.absolute().parents if parent.exists())
     if out.is_dir():
         problem = f"{out} is a folder"
     elif folder.exists() and not folder.is_dir():
@@ -150,32 +123,31 @@ def _check_place(out: Path, folder: Path) -> None:
         problem = f"{parent} may not be written to"
     else:
         return
-    raise OverbenchError(f"{out} cannot be written: {problem}. Name another place with --out.")
+    raise OverbenchError(f"{out} cannot be written: {problem}. Name another file with --out.")
 
 
 def _write(files: Mapping[Path, bytes]) -> None:
-    """All files, or none: they take their places once each has been written whole."""
+    """All files, or none: they are moved into place once all are complete."""
     try:
         with ExitStack() as stack:
             for file, content in files.items():
                 stack.enter_context(whole_file(file)).buffer.write(content)
     except OSError as error:
         out = next(iter(files))
-        raise OverbenchError(f"{out} cannot be written: {error}. Name another place with --out.") from error
+        raise OverbenchError(f"{out} cannot be written: {error}. Name another file with --out.") from error
 
 
 def build(inputs: Inputs, title: str = TITLE) -> Report:
-    """Everything that ``inputs`` allow to be said; a section without data is left out."""
+    """The report on ``inputs``; a section without data is left out."""
     notes = list(inputs.notes)
     if not any(inputs.main.matrix.source_targets):
         notes.append(
-            "For which model each prompt was made is not in these logs, so transfer and leave-source-out "
-            "rates are left out. They need a release: overbench aggregate."
+            "These logs do not say for which model each prompt was made, so there are no transfer and "
+            "leave-source-out rates. A release has them: overbench aggregate makes one."
         )
     if not inputs.unsafe:
         notes.append(WITHOUT_UNSAFE)
-    sections = tuple(filter(None, (section(inputs) for section in SECTIONS)))
-    return Report(title, _lead(inputs), tuple(notes), sections)
+    return Report(title, _lead(inputs), tuple(notes), sections_of(inputs))
 
 
 def _lead(inputs: Inputs) -> tuple[str, ...]:
@@ -183,14 +155,17 @@ def _lead(inputs: Inputs) -> tuple[str, ...]:
     rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
     lead = [
         f"{number_of(len(main.matrix.targets), 'model')} on harmless prompts: "
-        f"{', '.join(one.title for one in inputs.sets)}. Made from {', '.join(inputs.sources)}."
+        f"{', '.join(prompts.title for prompts in inputs.sets)}. Made from {', '.join(inputs.sources)}."
     ]
     if order := highest_first(rates):
-        told = [
+        extremes = [
             f"{inputs.names[target]}, {100 * rates[target].value:.1f} %"
             for target in dict.fromkeys((order[0], order[-1]))
         ]
-        lead.append(f"Highest oversensitivity rate on {main.name}: {'; lowest: '.join(told)}.")
+        lead.append(
+            f"Highest oversensitivity rate (share of harmless prompts that are refused) on {main.name}: "
+            f"{'; lowest: '.join(extremes)}."
+        )
     return tuple(lead)
 
 
@@ -199,11 +174,11 @@ def _pictures(report: Report) -> Iterable[Picture]:
 
 
 def html(report: Report) -> str:
-    """The whole page."""
+    """The page."""
     import jinja2
     from markupsafe import Markup
 
-    # StrictUndefined: a slip in the template is an error here and not a hole in the page.
+    # StrictUndefined: a misspelt name in the template is an error, not a gap in the page.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False, keep_trailing_newline=True
     )
@@ -248,11 +223,11 @@ def markdown(report: Report, page: str, folder: str) -> str:
     """The report in GitHub's Markdown, without the prompts.
 
     Args:
-        page: the name of the HTML page, to point to.
+        page: the name of the HTML page, for a link.
         folder: where the pictures lie, relative to the Markdown file.
     """
     lines = [f"# {escaped(report.title)}", "", *_paragraphs(report.lead)]
-    lines += [f"All of it, prompts included: [{escaped(page)}](<{page}>)", ""]
+    lines += [f"The whole report, with the prompts: [{escaped(page)}](<{page}>)", ""]
     if report.notes:
         lines += ["Before you trust the numbers:", "", *(f"- {escaped(note)}" for note in report.notes), ""]
     for section in report.sections:
@@ -276,5 +251,5 @@ def _table(table: Table) -> list[str]:
     lines += markdown_lines(table, escaped, most_rows=MOST_ROWS)
     if len(table.rows) > MOST_ROWS:
         more = number_of(len(table.rows) - MOST_ROWS, "more row is", "more rows are")
-        lines += ["", f"{more} in the page."]
+        lines += ["", f"{more} on the page."]
     return lines

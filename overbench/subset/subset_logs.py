@@ -8,7 +8,9 @@ from pathlib import Path
 from overbench.release.release_inputs import Log, apart, find_logs, one_labeller
 from overbench.subset.subset import SubsetEstimate, SubsetMark, estimates, released_name
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.outcome import Outcome, by_prompt, log_outcomes
+from overbench_tasks.outcomes.canned_runs import openings_of_runs, run_key
+from overbench_tasks.outcomes.outcome import Outcome, by_prompt
+from overbench_tasks.outcomes.outcome_readers import log_outcomes
 from overbench_tasks.outcomes.release_files import Release
 from overbench_tasks.outcomes.reply_rows import ReplyRow, read_replies
 from overbench_tasks.outcomes.target_names import Aliases
@@ -34,6 +36,7 @@ def estimate_from_logs(
     marks: dict[SubsetMark, Path] = {}
     of_subset: list[Log] = []
     outcomes: dict[str, list[Outcome]] = {}
+    openings = openings_of_runs([log.run for log in logs])
     for log in logs:
         first = next(read_replies(log.run.file))
         if _mark(first) is None:
@@ -41,7 +44,8 @@ def estimate_from_logs(
         for mark in filter(None, map(_mark, read_replies(log.run.file))):
             marks.setdefault(mark, log.run.file)
         of_subset.append(log)
-        outcomes.setdefault(log.target.target, []).extend(log_outcomes(log.run))
+        of_log = log_outcomes(log.run, shared=openings.get(run_key(log.run)))
+        outcomes.setdefault(log.target.target, []).extend(of_log)
     if len(marks) != 1:
         found = "; ".join(f"{file}: {mark}" for mark, file in marks.items()) or "none"
         raise OverbenchError(

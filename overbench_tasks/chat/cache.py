@@ -1,9 +1,8 @@
 """Replies that were paid for, in one SQLite file that survives being killed.
 
-``answers`` holds what a model said, by the SHA-256 of the complete request: JSON of its finish reason and
-its text, since a reply that was cut off is read differently, or the bare text where version 0.1 kept a
-judge's. ``failures`` holds the requests that earned no answer, apart, for people to read: they are asked
-again.
+``answers`` holds replies by the SHA-256 of the complete request: JSON of finish reason and text, since a
+reply that was cut off is read differently. Version 0.1 kept a judge's reply as bare text. ``failures`` holds
+the requests without an answer, for people to read; they are sent again.
 """
 
 from __future__ import annotations
@@ -48,17 +47,17 @@ def default_cache_file(name: str) -> Path:
 
 
 class ReplyCache:
-    """An open cache. Each write is a transaction of its own: what returned is on file.
+    """An open cache. Each write is a transaction of its own, on file when the call returns.
 
-    Several processes may use one file: readers never wait (write-ahead log), writers take turns.
-    Of two replies to one request the last stays. Threads may share the object, and one may close it
-    while another writes: closing waits for a write under way, and later ones raise.
+    Several processes may use the same file: readers never wait (write-ahead log), writers take turns.
+    Of two replies to a request the last stays. Threads may share the object, and a thread may close it
+    while another writes: closing waits for a write under way, and later writes raise.
 
     Args:
         file: made where it is missing, with its folder.
         model: written beside each reply, for people.
-        required: what can't be kept should not be paid for. False: replies matter more than keeping
-            them, and from the first trouble on nothing is kept, with a warning.
+        required: whether nothing should be paid for that can't be kept. False: after the first error
+            nothing is kept any more, with a warning, and the replies are used all the same.
 
     Raises:
         OverbenchError: from any method of a required cache, where the file can't be used.
@@ -93,8 +92,8 @@ class ReplyCache:
             "WHERE key IN (SELECT value FROM json_each(?))"
         )
         return {
-            key: ChatReply(*_text_and_finish(kept), sent, said, cached=True)
-            for key, kept, sent, said in self._execute(query, [json.dumps(list(keys))])
+            key: ChatReply(*_text_and_finish(kept), prompt_tokens, completion_tokens, cached=True)
+            for key, kept, prompt_tokens, completion_tokens in self._execute(query, [json.dumps(list(keys))])
         }
 
     def add(self, key: str, reply: ChatReply) -> None:
@@ -103,9 +102,9 @@ class ReplyCache:
         values = (key, self._model, kept, reply.prompt_tokens, reply.completion_tokens, _now())
         self._execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def add_failure(self, key: str, failure: Failure, said: str = "") -> None:
-        """Keep why a request has no answer, and what was said instead, in place of its last failure."""
-        values = (key, self._model, failure.detail, said, _now())
+    def add_failure(self, key: str, failure: Failure, text: str = "") -> None:
+        """Keep why a request has no answer, and the text that came instead, in place of its last failure."""
+        values = (key, self._model, failure.detail, text, _now())
         self._execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", values)
 
     def _execute(self, statement: str, values: Sequence[object]) -> list[tuple[str, str, int, int]]:
@@ -120,7 +119,7 @@ class ReplyCache:
             yield
         except (OSError, sqlite3.Error) as error:
             if self._connection is not None:
-                # Not tried again: a locked file would hold up every reply until its time-out.
+                # Closed for good: a locked file would delay every reply by its time-out.
                 self._connection.close()
             if not self._required:
                 self._connection = None
@@ -128,7 +127,7 @@ class ReplyCache:
                 return
             raise OverbenchError(
                 f"Replies can't be kept in {self._file}: {error}. Expected a SQLite file in a folder that "
-                "can be written, with room on the disk. What arrived before is kept; mend this and run again."
+                "can be written, with room on the disk. Earlier replies are kept; correct this and run again."
             ) from error
 
 

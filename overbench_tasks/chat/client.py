@@ -1,7 +1,7 @@
-"""Asks a model behind an OpenAI-compatible API many things at once, and pays for nothing twice.
+"""Sends many requests at once to a model behind an OpenAI-compatible API, and pays for none twice.
 
-A reply is on file the moment it arrives. A request that is not answered is a
-:class:`~overbench_tasks.chat.response.Failure`, kept apart: an outage never becomes text.
+A reply is on file the moment it arrives. An unanswered request is a
+:class:`~overbench_tasks.chat.response.Failure`, kept apart from replies: an outage never becomes text.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_KEY: Final = "none"
-"""What a server that needs no key is sent, since the SDK insists on one."""
+"""The key for a server that needs none, since the SDK insists on one."""
 _PROBE_TIMEOUT_SEC = 20.0
 
 
 class ChatClient:
-    """One model, ready to be asked.
+    """A client of one model.
 
-    After :meth:`ask`, ``stopped_because`` says why asking ended early, or is None.
+    After :meth:`ask`, ``stopped_because`` says why it ended early, or is None.
 
     Args:
         settings: see there.
         cache_file: replies are kept here; SQLite.
-        objection: why a reply doesn't count, or None where it does. One that doesn't is kept among the
-            failures, and its request is sent again by the next call.
-        required: replies that can't be kept are not paid for; see :class:`ReplyCache`.
+        objection: why a reply doesn't count; None where it does. A reply that doesn't count is kept among
+            the failures, and the next call sends its request again.
+        required: whether nothing is paid for that can't be kept; see :class:`ReplyCache`.
         progress: the name of a progress bar, shown on a terminal; None: no bar.
     """
 
@@ -75,11 +75,11 @@ class ChatClient:
         self.stopped_because: str | None = None
 
     def check(self) -> None:
-        """Ask for nothing that costs money, and find what would make every request fail.
+        """Check, at no cost, for what would make every request fail.
 
         Raises:
-            OverbenchError: no key, a cache that can't be written, nobody at the URL, a key that is not
-                accepted, a model that the endpoint does not list.
+            OverbenchError: no key, a cache that can't be written, no server at the URL, a rejected key, a
+                model that the endpoint does not list.
         """
         self._settings.key()
         self.check_cache()
@@ -95,13 +95,13 @@ class ChatClient:
     ) -> list[Outcome]:
         """One outcome per request, in the order of the requests.
 
-        What is on file is not sent, nor is an equal request sent twice. Replies are on file the moment
-        they arrive, so that after an interruption at any time the next call asks for the rest only.
-        Works where an event loop is running.
+        A request whose reply is on file is not sent, and equal requests are sent once. Replies are on file
+        the moment they arrive, so that after an interruption the next call sends the rest only. Works where
+        an event loop is running.
 
         Args:
             requests: as :meth:`EndpointSettings.request` makes them.
-            should_stop: asked before each request is sent, from another thread; True: send no more.
+            should_stop: called before each request is sent, from another thread; True: send no more.
 
         Raises:
             OverbenchError: no key; the replies can't be kept.
@@ -117,13 +117,14 @@ class ChatClient:
             }
             if missing := [request for name, request in distinct.items() if name not in outcomes]:
                 self._ask_missing(missing, cache, outcomes, should_stop)
-        not_asked = Failure(f"{NOT_ASKED}: {self.stopped_because}" if self.stopped_because else NOT_ASKED)
-        found = []
+        not_sent = Failure(f"{NOT_ASKED}: {self.stopped_because}" if self.stopped_because else NOT_ASKED)
+        ordered = []
         for request in requests:
-            found.append(outcome := outcomes.get(request.key, not_asked))
-            if isinstance(outcome, ChatReply):  # for an equal request this one has paid
+            outcome = outcomes.get(request.key, not_sent)
+            ordered.append(outcome)
+            if isinstance(outcome, ChatReply):  # paid for once; equal requests that follow are free
                 outcomes[request.key] = dataclasses.replace(outcome, cached=True)
-        return found
+        return ordered
 
     def _ask_missing(
         self,
@@ -144,7 +145,7 @@ class ChatClient:
                 cache.add(request.key, outcome)
             bar.update()
 
-        async def work() -> None:
+        async def send_missing() -> None:
             async with _sdk(self._settings) as sdk:
                 in_flight = InFlight(partial(_attempt, sdk, self._settings), self._settings)
                 await in_flight.ask_all(takewhile(lambda _: not should_stop(), missing), keep)
@@ -152,11 +153,11 @@ class ChatClient:
 
         with bar:
             try:
-                run_in_thread(work())
+                run_in_thread(send_missing())
             except OverbenchError:
                 raise
             except Exception as error:
-                # Nothing known ends here, but the replies that arrived are paid for.
+                # No known error ends here. The replies that arrived are paid for, so they are returned.
                 logger.debug("Asking broke off.", exc_info=True)
                 self.stopped_because = f"asking broke off with {type(error).__name__}"
 
@@ -168,20 +169,23 @@ async def _attempt(sdk: AsyncOpenAI, settings: EndpointSettings, request: Reques
 
     try:
         async with asyncio.timeout(settings.timeout_sec):
-            # The body as it was hashed, and any answer at all, for our own strict reading: chat.completions
-            # takes longer than all the rest together, and fails on answers that can still be read.
+            # We send the body as it was hashed and read the answer ourselves: chat.completions takes longer
+            # than everything else together, and fails on answers that can still be read.
             answer = await sdk.post("/chat/completions", content=request.data, cast_to=bytes)
     except TimeoutError as error:
         raise AttemptError(
-            f"no answer within {settings.timeout_sec:g} s; a slow endpoint wants a lower concurrency or a "
+            f"no answer within {settings.timeout_sec:g} s; a slow endpoint needs a lower concurrency or a "
             "higher timeout_sec",
             "passing",
         ) from error
     except openai.APIStatusError as error:
-        said = error.response
-        wait, closed, key = said.headers.get("Retry-After"), _closed(settings), settings.key()
+        response = error.response
         raise failed_response(
-            said.status_code, said.content, retry_after=wait, closed=closed, key=key
+            response.status_code,
+            response.content,
+            retry_after=response.headers.get("Retry-After"),
+            closed=_closed(settings),
+            key=settings.key(),
         ) from error
     except (openai.APIConnectionError, aiohttp.ClientError, OSError) as error:
         raise AttemptError(f"connection failed: {_cause(error)}", "passing") from error
@@ -197,7 +201,7 @@ def _sdk(settings: EndpointSettings) -> AsyncOpenAI:
     return AsyncOpenAI(
         api_key=key.get_secret_value() if key else NO_KEY,
         base_url=url,
-        # Its retries know nothing of the other requests, and its time-out is that of one read.
+        # The SDK's retries ignore the other requests, and its time-out is for a single read.
         max_retries=0,
         timeout=None,
         # A redirect would carry the request to another host; a proxy does not lead to this machine.
@@ -206,10 +210,10 @@ def _sdk(settings: EndpointSettings) -> AsyncOpenAI:
 
 
 async def _check_model(settings: EndpointSettings) -> None:
-    """Whether the endpoint lists the model; a warning where it lists none.
+    """Check that the endpoint lists the model; log a warning where it lists no models.
 
     Raises:
-        OverbenchError: nobody there, or nobody for us; the model is not among those listed.
+        OverbenchError: no server answers, the key is rejected, or the model is not among those listed.
     """
     import openai
 
@@ -229,7 +233,7 @@ async def _check_model(settings: EndpointSettings) -> None:
             raise OverbenchError(f"{url}: {_closed(settings)[error.status_code]}.") from error
     if not listed:
         logger.warning(
-            "%s does not list its models, so it is not known yet whether it has %r.", url, settings.model
+            "%s does not list its models, so nothing shows yet whether it has %r.", url, settings.model
         )
     elif not {settings.model, f"{settings.model}:latest", f"models/{settings.model}"}.intersection(listed):
         near = difflib.get_close_matches(settings.model, listed, n=5, cutoff=0.3) or listed[:5]
@@ -240,7 +244,7 @@ async def _check_model(settings: EndpointSettings) -> None:
 
 
 def _closed(settings: EndpointSettings) -> dict[int, str]:
-    """The statuses that end all asking, and what to say of them."""
+    """The statuses after which no request will be answered, each with its message."""
     names = " or ".join(settings.key_variables)
     return {
         401: f"HTTP 401: the key was not accepted; check {names}",
@@ -250,7 +254,7 @@ def _closed(settings: EndpointSettings) -> dict[int, str]:
 
 
 def _cause(error: BaseException) -> str:
-    """The name of what lies under the SDK's error; its text could hold anything."""
+    """The name of the SDK error's root cause, without its text, which could hold anything."""
     while error.__cause__ is not None:
         error = error.__cause__
     return type(error).__name__

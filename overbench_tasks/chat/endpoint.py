@@ -1,6 +1,6 @@
-"""Where a model is asked and how often, and the complete request it is sent.
+"""The settings of an endpoint, and the complete request that a model is sent.
 
-The key comes from the environment alone; a URL that holds one is turned away.
+The key comes from the environment alone; a URL that holds a key is rejected.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Messages = list[dict[str, str]]
 
 
 class Request(NamedTuple):
-    """``data`` is the complete body, ``key`` its name in the cache."""
+    """``data`` is the complete body, ``key`` its name in the cache and in batch files."""
 
     key: str
     data: bytes
 
 
 class EndpointSettings(BaseModel):
-    """Where a model is asked, and how often. The key comes from the environment alone."""
+    """Which model is asked, where, how fast and with how many attempts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -92,14 +92,14 @@ class EndpointSettings(BaseModel):
 
     @property
     def key_variables(self) -> tuple[str, ...]:
-        """The environment variables that may hold the key; the first that is set wins."""
+        """The environment variables that may hold the key; the first one that is set counts."""
         return (self.api_key_variable,)
 
     def url(self) -> str:
         """The API's base URL.
 
         Raises:
-            OverbenchError: the one in the environment is none, or holds a key.
+            OverbenchError: the URL in the environment is invalid, or holds a key.
         """
         if self.base_url is not None:
             return self.base_url
@@ -112,7 +112,7 @@ class EndpointSettings(BaseModel):
         """The key, or None where there is none and a local endpoint needs none.
 
         Raises:
-            OverbenchError: no key for a remote endpoint, or one that can't be sent.
+            OverbenchError: no key for a remote endpoint, or a key that can't be sent.
         """
         for name in self.key_variables:
             if key := os.environ.get(name, "").strip():
@@ -130,11 +130,11 @@ class EndpointSettings(BaseModel):
         )
 
     def request(self, messages: Messages, **fields: JsonValue) -> Request:
-        """A complete request and its key in the cache: the SHA-256 of URL and body.
+        """A complete request. Its key is the SHA-256 of URL and body.
 
         Args:
             messages: the conversation.
-            fields: more of the body; ``extra_body`` goes over them.
+            fields: more fields of the body; ``extra_body`` overrides them.
         """
         body: dict[str, Any] = {"model": self.model, "messages": messages}
         body |= {"temperature": self.temperature, "max_tokens": self.max_tokens, **fields, **self.extra_body}
@@ -147,16 +147,16 @@ Endpoint = TypeVar("Endpoint", bound=EndpointSettings)
 
 
 def settings_from_words(kind: type[Endpoint], text: str, flag: str) -> Endpoint:
-    """Settings as the command line has them: ``model=NAME,base_url=URL``, as lm-eval's arguments.
+    """Settings from the command line, in the form of lm-eval's arguments: ``model=NAME,base_url=URL``.
 
     Args:
         kind: the settings' class.
-        text: also a model's name alone.
+        text: the settings, or a model's name alone.
         flag: the option, for the message.
 
     Raises:
-        OverbenchError: an unknown setting or a value that it does not take. No value is repeated, since
-            one may be a key that does not belong here.
+        OverbenchError: an unknown setting or an invalid value. No value is repeated, since it may be a key
+            in the wrong place.
     """
     from lm_eval.utils import simple_parse_args_string
 
@@ -168,19 +168,20 @@ def settings_from_words(kind: type[Endpoint], text: str, flag: str) -> Endpoint:
     values = simple_parse_args_string(text) if "=" in text else {"model": text.strip()}
     if "model" in values:
         values["model"] = str(values["model"])  # lm-eval reads "4" as a number
-    known = kind.model_fields
+    fields = kind.model_fields
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         problem = error.errors()[0]
         name = problem["loc"][0]
-        said = (
-            f"{name} can't be used: {problem['msg']}. Mend it. Settings: {', '.join(known)}."
-            if name in known
-            else f"expected SETTING=VALUE,... with settings out of {', '.join(known)}, got another. The key "
-            "comes from the environment alone (api_key_variable names the variable)."
-        )
-        raise OverbenchError(f"{flag}: {said}") from None
+        if name in fields:
+            raise OverbenchError(
+                f"{flag}: {name} can't be used: {problem['msg']}. Correct it. Settings: {', '.join(fields)}."
+            ) from None
+        raise OverbenchError(
+            f"{flag}: expected SETTING=VALUE,... with settings out of {', '.join(fields)}, got another. The "
+            "key comes from the environment alone (api_key_variable names the variable)."
+        ) from None
 
 
 def plain_url(url: str) -> str:
@@ -202,7 +203,7 @@ def plain_url(url: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether ``url`` is on this machine or its private network, where no key is needed."""
+    """Whether ``url`` is on this machine or its private network, so that it needs no key."""
     host = urlsplit(url).hostname or ""
     try:
         return not ipaddress.ip_address(host).is_global
@@ -212,7 +213,7 @@ def is_local(url: str) -> bool:
 
 @contextmanager
 def concerning(trouble: str) -> Iterator[None]:
-    """Errors inside begin with ``trouble``, so that it is plain which of a run's models they concern."""
+    """Errors inside begin with ``trouble``, so that they say which of a run's models they concern."""
     try:
         yield
     except OverbenchError as error:

@@ -1,10 +1,10 @@
-"""Many requests at once, each of them accounted for, whatever carries them.
+"""Many requests at once, over any transport, each with an outcome.
 
-A request ends in a reply or a failure, never in an exception. What may pass is tried again, waiting
-longer each time or as long as the endpoint asks. A waiting request keeps its place among those in flight,
-so that an endpoint which limits us is asked for less. What cannot pass is not repeated; and where the
-endpoint turns us away altogether, or nothing works any more, asking stops and nobody waits any longer.
-(The SDK's own retries know neither that end nor a reply that is not whole, so they are off.)
+A request ends in a reply or a failure, never in an exception. A failure that may pass is tried again, after
+a wait that grows each time or that the endpoint asks for. A waiting request still counts as in flight, so
+that an endpoint which limits us is sent less. Other failures are final. Where the endpoint rejects us
+altogether, or request after request fails, asking stops and no request waits any longer. The SDK's own
+retries have no such end and don't recognise an incomplete reply, so they are off.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from overbench_tasks.text import number_of
 
 MAX_BACKOFF_SEC: Final = 30.0
 MAX_RETRY_AFTER_SEC: Final = 120.0
-"""An endpoint that asks for a longer wait has ended the matter for this run."""
+"""An endpoint that asks for a longer wait gets no further attempt of that request."""
 NOT_ASKED: Final = "not asked"
-"""How the detail of a failure begins whose request was never sent; no money was spent on it."""
+"""How the detail of a failure begins whose request was never sent, so that it cost nothing."""
 
 
 class InFlight:
-    """One run of requests. Afterwards ``stopped_because`` says why asking stopped early, if it did.
+    """A run of requests. Afterwards ``stopped_because`` says why it stopped early, or is None.
 
     Args:
-        attempt: sends one request once, or raises AttemptError.
-        settings: how many at once, how fast, and how often each.
+        attempt: sends a request once, or raises AttemptError.
+        settings: the most requests in flight, their pace, and the attempts of each.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class InFlight:
         self._requests = Pace(settings.requests_per_minute)
         self._tokens = Pace(settings.tokens_per_minute)
         self._lost_in_a_row = 0
-        # Each place in flight may lose two before the rest is given up.
+        # Twice as many failures in a row as requests in flight end the run.
         self._patience = max(32, 2 * settings.concurrency)
         self.stopped_because: str | None = None
 
@@ -83,8 +83,8 @@ class InFlight:
                 )
             return Failure(str(error), error.outlook == "blocked")
         except Exception as error:
-            # Nothing known ends here. But whatever a single request meets, the replies of all others
-            # are paid for, and lm-eval would drop the whole run.
+            # No known error ends here. Whatever happens to a request, the replies to all others are paid
+            # for, and an exception would make lm-eval drop the whole run.
             return Failure(f"unexpected {type(error).__name__}")
         self._lost_in_a_row = 0
         return reply
@@ -105,7 +105,7 @@ class InFlight:
                 if last or self._stopping.is_set():
                     raise AttemptError(f"{error} ({number_of(attempt + 1, 'attempt')})", "lost") from error
                 backoff = min(self._settings.backoff_sec * 2**attempt, MAX_BACKOFF_SEC)
-                # Jitter, so that requests which failed together do not come back together.
+                # Jitter, so that requests which failed together are not repeated together.
                 await self._pause(max(error.wait_sec, backoff * random.uniform(0.5, 1.5)))  # noqa: S311
         raise AssertionError("the last attempt returns or raises")
 
@@ -132,25 +132,27 @@ class Pace:
         self._free_at = 0.0
 
     def reserve(self, cost: float, now: float) -> float:
-        """How long to wait, in seconds, before spending ``cost``; it is taken as spent then."""
+        """Reserve ``cost`` and return how long to wait, in seconds, before spending it."""
         start = max(now, self._free_at)
         self._free_at = start + cost * self._sec_per_unit
         return start - now
 
 
 def estimated_tokens(length: int) -> int:
-    """About how many tokens a text of that many characters has: one for four, and five for the chat's frame.
+    """About how many tokens a text of ``length`` characters has: one for four characters, and five for the
+    chat's frame.
 
-    A tokenizer would be closer by some per cent, and would have to be fetched from the network.
+    A tokenizer would be more accurate by some per cent, and would have to be fetched from the network.
     """
     return -(-length // 4) + 5
 
 
 def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` in an event loop of its own; the caller's thread may have one that is running.
+    """Run a coroutine in an event loop of its own; the caller's thread may have a running loop.
 
-    What it raises is raised here. KeyboardInterrupt cancels it and is raised once it has ended; being
-    impatient (a second Ctrl-C) does not leave ``work`` behind, to write into what its caller has closed.
+    Its exceptions are raised here. KeyboardInterrupt cancels it and is raised once it has ended. A second
+    Ctrl-C does not leave it behind, where it would write into what its caller has closed. (anyio's blocking
+    portal would be shorter, and leaves it behind.)
     """
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
@@ -183,12 +185,12 @@ def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
             if step is not None:
                 step()
                 step = None
-            # A thread that was not even begun is not waited for for ever.
+            # A thread that was never started is not waited for without end.
             if ended.wait(0.2) or (thread.ident is None and waits > 10):
                 break
             waits += 1
         except BaseException as error:
-            # Another Ctrl-C may have come in the middle of cancelling.
+            # A second Ctrl-C may interrupt the cancelling, which is then repeated.
             interruption, step = interruption or error, cancel
     if interruption is not None:
         raise interruption

@@ -1,8 +1,8 @@
 """What a provider's HTTP response holds: its text, how it ended, and whether the provider withheld it.
 
-:data:`SHAPES` is the list of ways in which providers say that they keep a reply back, one row a way, on the
-three protocols that lm-eval's chat types speak (OpenAI's, Anthropic's, and gateways in front of others).
-A new provider is a new row.
+:data:`SHAPES` lists the ways in which providers say that they withhold a reply, on the three protocols that
+lm-eval's chat types speak (OpenAI's, Anthropic's, and gateways in front of others). A new provider is a new
+row.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 from overbench_tasks.text import encodable, printable
 
 REASON_CHARS: Final = 200
-"""Of what a provider says, so much is kept, on one line that a terminal may show."""
+"""The most that is kept of a provider's words; they are kept on one line that a terminal may show."""
 SEARCHED_CHARS: Final = 2000
-"""Of each text in a response, so much is looked at for the words of a block."""
+"""The most of a text in a response that is searched for the words of a block."""
 UNKNOWN: Final = "unknown"
-"""The provider of a block in words that no shape has."""
+"""The provider of a block whose words are in no shape."""
 CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 """The finish reasons of a reply that reached its limit of tokens."""
 
@@ -31,12 +31,12 @@ TEXT: Final = ("choices.0.message.content", "choices.0.text", "content")
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A provider kept a reply back, or the rest of it.
+    """A provider withheld a reply, or the rest of it.
 
     Attributes:
-        provider: whose way of saying so it is; :data:`UNKNOWN` where it is nobody's we know.
+        provider: the provider whose shape the response has; :data:`UNKNOWN` where it has none.
         reason: in the provider's words.
-        category: what it took the prompt or the reply for; "" where it does not say.
+        category: the kind of content that the provider names; "" where it names none.
     """
 
     provider: str
@@ -48,15 +48,15 @@ class Shape(NamedTuple):
     """One way of withholding a reply.
 
     Attributes:
-        provider: who speaks so.
-        paths: where the word may stand in the response, first found first tried.
-        word: a pattern that is searched there, in any case. What its group ``reason`` matches is the reason,
-            without such a group all that stands there; its group ``category`` says what for.
-        category: where else it may say what for.
-        more: where it may explain itself.
-        beside: must be in the response as well.
+        provider: the provider that uses it.
+        paths: where the response may hold the telling text; they are tried in this order.
+        word: a pattern that is searched in that text, in any case. Its group ``reason`` is the reason;
+            without such a group the whole text is. Its group ``category`` is the category.
+        category: further paths to the category.
+        more: paths to an explanation.
+        beside: a path that the response must have as well.
         status: of the HTTP response; None: any.
-        unless: a pattern that may not be found in what stands there.
+        unless: a pattern that the text must not hold.
     """
 
     provider: str
@@ -88,7 +88,7 @@ _OTHER_MATTER = (
     r"|organi[sz]ations?|billing|rate limits?|tokens?|length|too (?:long|large|many))\b"
     r"|\baccess\b.*\bmodels?\b|\bmodels?\b.*\baccess\b"
 )
-"""Who speaks of these turns away the sender, or the request's form, and not its content."""
+"""Matters of the sender or of the request's form. An error about them rejects no content."""
 
 SHAPES: Final = (
     Shape(
@@ -144,11 +144,11 @@ ORDINARY: Final = frozenset(
     {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "finished", "none", "null"}
     | {"tool_calls", "tool_use", "function_call", "pause_turn", "model_context_window_exceeded", *CUT}
 )
-"""The finish reasons of replies that nobody withheld."""
+"""The finish reasons of replies that were not withheld."""
 BROKEN: Final = frozenset(
     {"error", "abort", "aborted", "cancelled", "canceled", "timeout", "insufficient_system_resource"}
 )
-"""Those of replies that came to nothing for a technical reason."""
+"""The finish reasons of replies that failed for a technical reason."""
 
 _BLOCK_WORD = re.compile(
     r"content.?(?:filter|polic|block|violat)|safety|moderat|guardrail|refus|block|prohibit|sensitive|flagged"
@@ -179,66 +179,82 @@ _BESIDE = re.compile(
 )
 _MATTER = re.compile(_OTHER_MATTER, re.IGNORECASE)
 _QUOTED = re.compile(r"""(?<!\w)(["'`])[^"'`]*\s.*?\1(?!\w)""")
-"""Several words in quotation marks: what was asked, as an error may repeat it."""
+"""Several words in quotation marks: an error may repeat the prompt."""
 _REFUSING_STATUSES: Final = (400, 403, 422, 451)
 
 
-def finish_reason(said: Any) -> str | None:
-    """How a reply ended, in the API's word, in a response's JSON; None where it does not say."""
-    finish = _word(said, FINISH)
+def finish_reason(response: Any) -> str | None:
+    """How a reply ended, in the API's word; None where the response does not say.
+
+    Args:
+        response: the JSON of an HTTP response, of any shape.
+    """
+    finish = _text_at(response, FINISH)
     return None if finish is None else _line(finish)
 
 
-def withheld(status: int, said: Any) -> Withheld | None:
-    """Who withheld the reply, in a response's JSON of any shape; None: nobody says so."""
+def withheld(status: int, response: Any) -> Withheld | None:
+    """Who withheld the reply; None where the response does not say that it was withheld.
+
+    Args:
+        status: of the HTTP response.
+        response: its JSON, of any shape.
+    """
     for shape in SHAPES:
-        if shape.status not in (None, status) or (shape.beside and _at(said, shape.beside) is None):
+        wrong_status = shape.status not in (None, status)
+        if wrong_status or (shape.beside and _value_at(response, shape.beside) is None):
             continue
         for path in shape.paths:
-            word = _at(said, path)
-            word = _listed(word) if isinstance(word, list) else word
-            if isinstance(word, str) and (match := _search(shape, word[:SEARCHED_CHARS])):
-                named = match.groupdict()
-                reason = named.get("reason") or word
-                if more := _word(said, shape.more):
-                    reason = f"{reason}: {more}"
-                category = named.get("category") or next(
-                    filter(None, (_listed(_at(said, one)) for one in shape.category)), ""
-                )
-                return Withheld(shape.provider, _line(reason), _line(category))
+            if (match := _match(shape, _value_at(response, path))) is not None:
+                return _withheld_by(shape, match, response)
     if status >= 300:
-        return _unknown_error(said) if status in _REFUSING_STATUSES else None
-    return _unknown_end(said, finish_reason(said))
+        return _unknown_error(response) if status in _REFUSING_STATUSES else None
+    return _unknown_end(response, finish_reason(response))
 
 
-def _search(shape: Shape, word: str) -> re.Match[str] | None:
-    if shape.unless and re.search(shape.unless, _in_words(word), re.IGNORECASE):
+def _match(shape: Shape, value: Any) -> re.Match[str] | None:
+    """The match of a shape's pattern in what stands at one of its paths."""
+    text = _categories(value) if isinstance(value, list) else value
+    if not isinstance(text, str):
         return None
-    return re.search(shape.word, word, re.IGNORECASE | re.DOTALL)
+    text = text[:SEARCHED_CHARS]
+    if shape.unless and re.search(shape.unless, _in_words(text), re.IGNORECASE):
+        return None
+    return re.search(shape.word, text, re.IGNORECASE | re.DOTALL)
 
 
-def _unknown_error(said: Any) -> Withheld | None:
-    """A block in words that no shape has, of an error: by its code, or by a sentence of its message.
+def _withheld_by(shape: Shape, match: re.Match[str], response: Any) -> Withheld:
+    groups = match.groupdict()
+    reason = groups.get("reason") or match.string
+    if explanation := _text_at(response, shape.more):
+        reason = f"{reason}: {explanation}"
+    named = (_categories(_value_at(response, path)) for path in shape.category)
+    category = groups.get("category") or next(filter(None, named), "")
+    return Withheld(shape.provider, _line(reason), _line(category))
 
-    A code counts where the message is silent, speaks of content that was blocked, or of no other matter; a
-    sentence where it speaks of no other matter itself.
+
+def _unknown_error(response: Any) -> Withheld | None:
+    """A block in an error of no known shape, recognised by its code or by a sentence of its message.
+
+    A code counts where the message is silent, speaks of blocked content, or speaks of no other matter. A
+    sentence counts where it speaks of no other matter itself.
     """
-    codes = filter(None, (_word(said, [path]) for path in _CODES))
-    code = next((one for one in codes if _BLOCK_CODE.search(one) and not _is_other_matter(one)), None)
-    sentences = [one for path in _MESSAGES for one in _sentences(_word(said, [path]) or "")]
-    on_content = [one for one in sentences if not _is_other_matter(one)]
-    blocked = next((one for one in on_content if _BESIDE.search(_in_words(one))), None)
+    codes = [text for path in _CODES if (text := _text_at(response, [path]))]
+    code = next((text for text in codes if _BLOCK_CODE.search(text) and not _is_other_matter(text)), None)
+    sentences = [sentence for path in _MESSAGES for sentence in _sentences(_text_at(response, [path]) or "")]
+    on_content = [sentence for sentence in sentences if not _is_other_matter(sentence)]
+    blocked = next((sentence for sentence in on_content if _BESIDE.search(_in_words(sentence))), None)
     if code and (blocked or len(on_content) == len(sentences)):
         return Withheld(UNKNOWN, _line(code))
     return Withheld(UNKNOWN, _line(blocked)) if blocked else None
 
 
-def _unknown_end(said: Any, finish: str | None) -> Withheld | None:
-    """The same of a success: by how the reply ended."""
+def _unknown_end(response: Any, finish: str | None) -> Withheld | None:
+    """A block in a success of no known shape, recognised by how the reply ended."""
     if not finish or finish.lower() in ORDINARY | BROKEN:
         return None
-    kept_back = _BLOCK_WORD.search(finish) is not None or not (text_of(said) or "").strip()
-    return Withheld(UNKNOWN, finish) if kept_back else None
+    is_block = _BLOCK_WORD.search(finish) is not None or not (text_of(response) or "").strip()
+    return Withheld(UNKNOWN, finish) if is_block else None
 
 
 def _sentences(message: str) -> list[str]:
@@ -256,19 +272,21 @@ def _in_words(text: str) -> str:
     return re.sub(r"_|(?<=[a-z])(?=[A-Z])", " ", text)
 
 
-def text_of(said: Any) -> str | None:
+def text_of(response: Any) -> str | None:
     """The text of a completion, "" where its content is null or empty; None where it is no completion."""
-    found: Any = next((value for path in TEXT if (value := _at(said, path)) is not None), None)
-    if isinstance(found, list):
-        parts = [part.get("text") for part in found if isinstance(part, dict)]
-        found = "".join(part for part in parts if isinstance(part, str))
-    if found is None and (isinstance(_at(said, "choices.0.message"), dict) or _word(said, FINISH)):
-        return ""
-    return encodable(found) if isinstance(found, str) else None
+    values = (_value_at(response, path) for path in TEXT)
+    content: Any = next((value for value in values if value is not None), None)
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(part for part in parts if isinstance(part, str))
+    if content is None:
+        is_completion = isinstance(_value_at(response, "choices.0.message"), dict)
+        return "" if is_completion or _text_at(response, FINISH) else None
+    return encodable(content) if isinstance(content, str) else None
 
 
-def _at(value: Any, path: str) -> Any:
-    """What stands at ``choices.0.message`` and the like; None where nothing does."""
+def _value_at(value: Any, path: str) -> Any:
+    """What stands at a path such as ``choices.0.message``; None where nothing does."""
     for name in path.split("."):
         if isinstance(value, dict):
             value = value.get(name)
@@ -279,27 +297,33 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _word(said: Any, paths: Iterable[str]) -> str | None:
-    """The first text that stands at one of the paths, as far as it is looked at; None where none does."""
-    found = (word for path in paths if isinstance(word := _at(said, path), str) and word)
-    return next((word[:SEARCHED_CHARS] for word in found), None)
+def _text_at(response: Any, paths: Iterable[str]) -> str | None:
+    """The first text that stands at one of the paths, its beginning; None where none does."""
+    for path in paths:
+        text = _value_at(response, path)
+        if isinstance(text, str) and text:
+            return text[:SEARCHED_CHARS]
+    return None
 
 
-def _listed(value: Any) -> str:
+def _categories(value: Any) -> str:
     """The categories that a block names: a word, a list of words or ratings, or Azure's results by name."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        hit = [(name, one) for name, one in value.items() if isinstance(one, dict) and one.get("filtered")]
-        return ", ".join(f"{name}: {one['severity']}" if one.get("severity") else name for name, one in hit)
+        hits = {name: hit for name, hit in value.items() if isinstance(hit, dict) and hit.get("filtered")}
+        return ", ".join(
+            f"{name}: {hit['severity']}" if hit.get("severity") else name for name, hit in hits.items()
+        )
     if isinstance(value, list):
-        named = [
-            one.get("category") if isinstance(one, dict) and one.get("blocked") else one for one in value
+        names = [
+            rating.get("category") if isinstance(rating, dict) and rating.get("blocked") else rating
+            for rating in value
         ]
-        return ", ".join(one for one in named if isinstance(one, str))
+        return ", ".join(name for name in names if isinstance(name, str))
     return ""
 
 
 def _line(text: str) -> str:
-    """What a provider says, fit to be kept and shown: short, on one line, without control characters."""
+    """A provider's words as they are kept and shown: short, on one line, without control characters."""
     return printable(text[:SEARCHED_CHARS])[:REASON_CHARS]

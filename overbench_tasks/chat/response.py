@@ -1,4 +1,4 @@
-"""A response of an endpoint, read as what came of the request: a reply or a failure."""
+"""Reads an endpoint's response as the outcome of a request: a reply or a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from overbench_tasks.chat.provider_shapes import withheld
 from overbench_tasks.text import encodable, printable
 
 JUDGE_BLOCKED: Final = "judge_blocked"
-"""Why a judge or moderator gave no verdict: its own provider refused the request or withheld the answer."""
+"""The reason where a judge or moderator gave no verdict because its own provider withheld the answer."""
 
 _NO_CREDIT_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _PASSING = frozenset({408, 409, 425, 429})
@@ -25,13 +25,13 @@ _PASSING = frozenset({408, 409, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What a model said, word for word.
+    """A model's reply, word for word.
 
     Attributes:
         finish_reason: the API's word: ``stop``, ``length``, ...; ``declined`` where the API marked the
-            reply as a refusal or withheld it; ``""`` where it is not known.
-        prompt_tokens: 0 where the API did not say; likewise ``completion_tokens``.
-        cached: it was there before, or an equal request of the same call paid for it.
+            reply as a refusal or withheld it; ``""`` where the API gave none.
+        prompt_tokens: 0 where the API gave no count; likewise ``completion_tokens``.
+        cached: whether an earlier call, or an equal request of the same call, paid for it.
     """
 
     text: str
@@ -42,15 +42,15 @@ class ChatReply:
 
     @property
     def blocked(self) -> bool:
-        """The provider withheld it, or the rest of it: neither an answer nor a failure of the endpoint."""
+        """Whether the provider withheld it, or the rest of it: neither an answer nor an outage."""
         return self.finish_reason == "declined"
 
 
 class Failure(NamedTuple):
-    """Why nothing was answered; ``detail`` is for people, and holds no key.
+    """Why a request has no reply; ``detail`` is for people, and holds no key.
 
     Attributes:
-        blocked: the provider would not take the request.
+        blocked: whether the provider rejected the request for its content.
     """
 
     detail: str
@@ -65,8 +65,8 @@ class AttemptError(Exception):
 
     Attributes:
         outlook: ``passing``: try again; ``lost``: this request will not be answered; ``blocked``: the
-            provider would not take it; ``closed``: no request will be answered.
-        wait_sec: what the endpoint asked for before the next attempt.
+            provider rejects its content; ``closed``: no request will be answered.
+        wait_sec: the wait before the next attempt that the endpoint asked for.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ def read_completion(body: bytes) -> ChatReply:
     """The first choice in a chat completion.
 
     Raises:
-        AttemptError: ``passing`` where the body is something else, or not whole; ``lost`` where it is
-            whole and holds no text.
+        AttemptError: ``passing`` where the body is something else, or incomplete; ``lost`` where it is
+            complete and holds no text.
     """
     completion = _parsed(body)
     blocked = withheld(200, completion) is not None
@@ -114,22 +114,22 @@ def failed_response(
     closed: Mapping[int, str] = MappingProxyType({}),
     key: SecretStr | None = None,
 ) -> AttemptError:
-    """What a response that is no success means for its request.
+    """What an error response means for its request.
 
-    May pass: HTTP 408, 409, 425, 429 and 5xx.
+    HTTP 408, 409, 425, 429 and 5xx may pass.
 
     Args:
         status: the HTTP status.
         body: of the response.
         retry_after: the header of that name.
-        closed: the statuses after which nothing will be answered, each with what to say of it.
-        key: never repeated, even where the endpoint does.
+        closed: the statuses after which no request will be answered, each with its message.
+        key: replaced where the endpoint repeats it.
     """
     if key is not None and is_secret(secret := key.get_secret_value()):
         body = body.replace(secret.encode(), b"***")
     error = _parsed(body)
-    if kept_back := withheld(status, error):
-        return AttemptError(f"HTTP {status}: {kept_back.reason}", "blocked")
+    if block := withheld(status, error):
+        return AttemptError(f"HTTP {status}: {block.reason}", "blocked")
     if status in closed:
         return AttemptError(closed[status], "closed")
     code = _error_code(error)
@@ -141,14 +141,14 @@ def failed_response(
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key may be in no output; a placeholder such as EMPTY may."""
+    """Whether no output may hold the key. A placeholder such as EMPTY is no secret."""
     return len(key) >= 8 or key.startswith("sk-")
 
 
 def retry_after_sec(header: str | None, now: datetime | None = None) -> float:
-    """The wait that a ``Retry-After`` header asks for, at least 0; 0 where there is none to read.
+    """The wait that a ``Retry-After`` header asks for, at least 0; 0 where it asks for none.
 
-    Both forms of RFC 9110, section 10.2.3: seconds (decimals too, as some send) and an HTTP date.
+    Reads both forms of RFC 9110, section 10.2.3: seconds, also with decimals, and an HTTP date.
     """
     if not header:
         return 0.0

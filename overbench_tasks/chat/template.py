@@ -1,7 +1,7 @@
-"""Jinja templates of requests. A template is the user's; what fills it is untrusted and stays data.
+"""Jinja templates of requests. The user writes the template; its values are untrusted and stay data.
 
 Templates run in Jinja's sandbox. Seeds, words and prompts enter as values, through :func:`text.as_data`,
-which leaves nothing in them that could close a tag, forge a line or pass for a control token.
+which removes whatever could close a tag, forge a line or pass for a control token.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _TURN = re.compile(r"^<<(system|user|assistant)>>[ \t]*$", re.MULTILINE)
 
 
 def conversation(rendered: str) -> Messages:
-    """The messages in a rendered template: a line ``<<system>>``, ``<<user>>`` or ``<<assistant>>`` begins
-    one. A text without such lines is one message of the user's.
+    """The messages in a rendered template: a line ``<<system>>``, ``<<user>>`` or ``<<assistant>>`` begins a
+    message. A text without such lines is a single message of the user's.
 
-    What went through :func:`text.as_data` holds no angle bracket, so it begins none.
+    Values that went through :func:`text.as_data` hold no angle bracket, so they begin no message.
 
     Raises:
         OverbenchError: there is text before the first such line, or the last message is not the
@@ -45,7 +45,7 @@ def conversation(rendered: str) -> Messages:
 
 
 class PromptTemplate:
-    """A template that has been rendered once, so that what is wrong with it shows before money is spent.
+    """A template that was rendered once as a check, so that its errors show before money is spent.
 
     Attributes:
         digest: the first eight hex digits of the file's SHA-256.
@@ -54,14 +54,14 @@ class PromptTemplate:
     Args:
         file: the user's, in UTF-8; None: ``default``.
         default: the template that is used where the user gives none.
-        sample: a value for each variable there is.
-        needed: the variables that must appear in what is rendered.
-        is_answer: whether a text would count as an answer. What is asked must not, or a model that
-            repeats it would be taken at its word.
+        sample: a value for each variable that a template may use.
+        needed: the variables that must appear in the rendered text.
+        is_answer: whether a text would count as an answer. The request must not, or a model that repeats
+            it would answer by that.
 
     Raises:
-        OverbenchError: it can't be read or rendered, uses another variable, leaves one out, or ends in
-            an answer.
+        OverbenchError: the template can't be read or rendered, uses another variable, leaves out a needed
+            variable, or ends in an answer.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PromptTemplate:
         if is_answer(conversation(rendered)[-1]["content"]):
             raise OverbenchError(
                 f"The prompt template {self._file} ends in a verdict, so that a judge which repeats it would "
-                "be taken at its word. Put a sentence behind it."
+                "give that verdict. Put a sentence behind it."
             )
         self.digest = hashlib.sha256(source.encode()).hexdigest()[:8]
         self.version = f"{self._file.name}+{self.digest}"
@@ -107,13 +107,13 @@ class PromptTemplate:
         try:
             return self._template.render(**values)
         except Exception as error:
-            # The template is the user's own, and may trip over any text in any way.
+            # The template is the user's own, and may fail on any text in any way.
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> OverbenchError:
         line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
         return OverbenchError(
             f"The prompt template {self._file}{line} can't be used: {type(error).__name__}: {error}. "
-            f"Expected a Jinja template in UTF-8 with the variables {self._names}. Mend it, or leave "
-            "prompt_file out."
+            f"Expected a Jinja template in UTF-8 with the variables {self._names}. Correct it, or "
+            "leave prompt_file out."
         )

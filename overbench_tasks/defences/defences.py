@@ -1,8 +1,8 @@
-"""The defences that are known by name, as ``defences.yaml`` beside this file words them.
+"""The defences that have a name, with their text in ``defences.yaml`` beside this file.
 
 A defence here is a system instruction that is meant to keep a model from harmful replies; what it costs in
 refusals of harmless prompts is the question. ``lm_eval --system_instruction "$(overbench defence NAME)"``
-asks a model with one, and targets asked so are called by its name
+asks a model under a defence, whose name is then part of the target's name
 (:mod:`overbench_tasks.outcomes.target_names`).
 """
 
@@ -49,9 +49,9 @@ def defences() -> Mapping[str, Defence]:
     """All defences by name, in the order of the file."""
     import yaml
 
-    known = yaml.safe_load(Path(__file__).with_name("defences.yaml").read_text(encoding="utf-8"))
-    made = {name: Defence(name, **told | {"text": told["text"].strip()}) for name, told in known.items()}
-    return MappingProxyType(made)
+    rows = yaml.safe_load(Path(__file__).with_name("defences.yaml").read_text(encoding="utf-8"))
+    by_name = {name: Defence(name, **row | {"text": row["text"].strip()}) for name, row in rows.items()}
+    return MappingProxyType(by_name)
 
 
 def find_defence(name: str) -> Defence:
@@ -60,21 +60,21 @@ def find_defence(name: str) -> Defence:
     Raises:
         OverbenchError: there is none; names near matches and all there are.
     """
-    known = defences()
-    if (wanted := name.strip().casefold()) in known:
-        return known[wanted]
-    near = difflib.get_close_matches(wanted, known, n=2, cutoff=0.5)
+    by_name = defences()
+    if (wanted := name.strip().casefold()) in by_name:
+        return by_name[wanted]
+    near = difflib.get_close_matches(wanted, by_name, n=2, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise OverbenchError(f"No defence is called {name!r}.{hint} There are: {', '.join(known)}.")
+    raise OverbenchError(f"No defence is called {name!r}.{hint} There are: {', '.join(by_name)}.")
 
 
 def defence_with(system_instruction: str) -> str | None:
     """The name of the defence whose text this is, letter for letter; None: of none."""
-    return next((one.name for one in defences().values() if one.text == system_instruction), None)
+    return next((name for name, defence in defences().items() if defence.text == system_instruction), None)
 
 
 def orders_refusal(system_instruction: str | None) -> bool:
-    """Whether this is, letter for letter, the text of a defence that orders refusal. Of any other text nobody
-    knows, and nothing is guessed."""
-    known = defence_with(system_instruction) if system_instruction else None
-    return known is not None and find_defence(known).orders_refusal
+    """Whether this is, letter for letter, the text of a defence that orders refusal. False for any other
+    text: what it orders is not guessed."""
+    name = defence_with(system_instruction) if system_instruction else None
+    return name is not None and find_defence(name).orders_refusal

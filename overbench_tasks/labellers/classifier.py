@@ -1,11 +1,11 @@
 """Refusal detectors from the hub or a folder: text-classification models that read one reply.
 
-Made for models such as ``protectai/distilroberta-base-rejection-v1``, which reads the reply alone,
-and ``NousResearch/Minos-v1``, which reads the whole exchange. Which of a model's labels means
-refusal is read from the label names in its config.
+Made for models such as ``protectai/distilroberta-base-rejection-v1``, which reads the reply alone, and
+``NousResearch/Minos-v1``, which reads the whole exchange. The label names in a model's config tell which of
+its labels means refusal.
 
-Such models know two labels, so ``partial`` is never given. torch and transformers are imported when
-the first reply is labelled, never before.
+Such models have two labels, so ``partial`` is never given. torch and transformers are imported when the first
+reply is labelled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHAT: Final = "<|user|>\n{prompt}\n<|assistant|>\n{reply}"
 
 INPUTS: Final = {"reply": REPLY, "pair": PAIR, "chat": CHAT}
 PROMPT_CHARS: Final = 1000
-"""Of a longer prompt the model reads this much, so that the reply still fits in its window."""
+"""The model reads so much of a longer prompt, so that the reply still fits in its window."""
 
 _REFUSAL_NAME = re.compile(r"refus|reject|declin", re.IGNORECASE)
 _NEGATED_NAME = re.compile(r"^(?:non?|not|without)(?![a-z])|^(?:non|un)(?=refus|reject)", re.IGNORECASE)
@@ -42,7 +42,7 @@ _FIELD = re.compile(r"\{(?:prompt|reply)\}")
 
 
 class ClassifierSettings(BaseModel):
-    """What a detector is and how it reads; the settings of the filter in a task's YAML.
+    """Which detector is used and what it reads; the settings of the filter in a task's YAML.
 
     The field descriptions are the documentation.
     """
@@ -100,7 +100,7 @@ class ClassifierSettings(BaseModel):
 
     @classmethod
     def checked(cls, settings: Mapping[str, Any]) -> ClassifierSettings:
-        """The settings, where everything that can be known without loading the weights is sound.
+        """The settings, after every check that needs no weights.
 
         Raises:
             OverbenchError: as :meth:`read` and :meth:`check_model`.
@@ -110,11 +110,11 @@ class ClassifierSettings(BaseModel):
         return checked
 
     def check_model(self) -> None:
-        """Look at all that can be known of the model without its weights.
+        """Check the model as far as that needs no weights.
 
         Raises:
-            OverbenchError: a package is missing; the model's config cannot be read, or its labels leave open
-                which one means refusal.
+            OverbenchError: a package is missing; the model's config cannot be read, or its labels do not
+                tell which of them means refusal.
         """
         missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
         if missing:
@@ -127,7 +127,7 @@ class ClassifierSettings(BaseModel):
         """The model's transformers config: a small file, fetched from the hub where it is not local.
 
         Raises:
-            OverbenchError: there is no such model, or it cannot be reached.
+            OverbenchError: no such model exists, or it cannot be reached.
         """
         from transformers import AutoConfig
 
@@ -155,12 +155,11 @@ def refusal_index(config: Any, refusal_label: str | int | None) -> int:
 
     Args:
         config: its ``id2label`` maps outputs to names.
-        refusal_label: the user's word for it: a name in any case, or a number. None: decide by
-            the names.
+        refusal_label: its name in any case, or its number. None: the names decide.
 
     Raises:
-        OverbenchError: the user's label is not there, or not exactly one name means refusal;
-            lists the labels.
+        OverbenchError: the model has no such label, or not exactly one of its names means refusal. The
+            message lists the labels.
     """
     names = {int(index): str(name) for index, name in config.id2label.items()}
     listed = ", ".join(f"{index}: {name!r}" for index, name in sorted(names.items()))
@@ -170,20 +169,24 @@ def refusal_index(config: Any, refusal_label: str | int | None) -> int:
             if wanted in (name.casefold(), str(index)):
                 return index
         raise OverbenchError(f"The classifier has no label {refusal_label!r}. It has {listed}.")
-    found = [i for i, name in names.items() if _REFUSAL_NAME.search(name) and not _NEGATED_NAME.search(name)]
-    if len(found) != 1:
+    refusals = [
+        index
+        for index, name in names.items()
+        if _REFUSAL_NAME.search(name) and not _NEGATED_NAME.search(name)
+    ]
+    if len(refusals) != 1:
         raise OverbenchError(
             f"Cannot tell which of the classifier's labels means refusal: {listed}. "
-            "Say which with refusal_label, a name or a number."
+            "Name it with refusal_label, a name or a number."
         )
-    return found[0]
+    return refusals[0]
 
 
 class Classifier:
     """A detector that loads itself with the first reply and is freed by :meth:`close`.
 
     Attributes:
-        name: ``classifier:``, the model's short name and, where one is set, ``@`` and its revision;
+        name: ``classifier:``, the model's short name and, where a revision is set, ``@`` and the revision;
             :attr:`Verdict.by` of its verdicts.
     """
 
@@ -195,10 +198,10 @@ class Classifier:
         self._loaded: tuple[Any, Any] | None = None
 
     def label(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """One verdict per (prompt, reply): ``refused`` or ``complied``, the probability as reason.
+        """A verdict for each (prompt, reply): ``refused`` or ``complied``, with the probability as reason.
 
-        Reasoning before the answer is not read. Replies without an answer stay ``unscored``, and
-        a provider's notice of a blocked reply stays a refusal, both as the rules have them.
+        Reasoning before the answer is not read. Replies without an answer stay ``unscored``, and a
+        provider's notice of a blocked reply stays a refusal, as by the rules.
 
         Raises:
             OverbenchError: the model needs prompts and a pair has none; it cannot be loaded, or fails.
@@ -248,8 +251,9 @@ class Classifier:
         return (_FIELD.sub(lambda field: values[field[0]], self._template),)
 
     def probabilities(self, texts: Sequence[tuple[str, ...]]) -> list[float]:
-        """P(refusal) of each text, or pair of texts, in order; batches of like lengths, the longest
-        first, so that too large a batch fails at once.
+        """P(refusal) of each text, or pair of texts, in order.
+
+        Texts of like length share a batch. The longest come first, so that too large a batch fails at once.
 
         Raises:
             OverbenchError: the model cannot be loaded.
@@ -263,7 +267,7 @@ class Classifier:
         refusal = refusal_index(model.config, self.settings.refusal_label)
         limit = self.settings.max_length or positions(model.config, tokenizer)
         order = sorted(range(len(texts)), key=lambda i: sum(map(len, texts[i])), reverse=True)
-        found = [0.0] * len(texts)
+        probabilities = [0.0] * len(texts)
         for start in range(0, len(order), self.settings.batch_size):
             batch = order[start : start + self.settings.batch_size]
             columns = [list(column) for column in zip(*(texts[i] for i in batch), strict=True)]
@@ -272,22 +276,22 @@ class Classifier:
             ).to(model.device)
             with torch.inference_mode():
                 logits = model(**tokens).logits.float()  # (batch, labels)
-            # A lone output, or one of labels that don't exclude each other, is a sigmoid.
+            # A single output, and labels that don't exclude each other, take a sigmoid.
             independent = logits.shape[1] == 1 or model.config.problem_type == "multi_label_classification"
             scores = torch.sigmoid(logits) if independent else torch.softmax(logits, dim=-1)
             for index, value in zip(batch, scores[:, refusal].tolist(), strict=True):
-                found[index] = value
-        return found
+                probabilities[index] = value
+        return probabilities
 
     def _load(self) -> tuple[Any, Any]:
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         settings = self.settings
-        there = "mps" if torch.backends.mps.is_available() else "cpu"
+        fastest = "mps" if torch.backends.mps.is_available() else "cpu"
         if torch.cuda.is_available():
-            there = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-        device, source = settings.device or there, {"revision": settings.revision}
+            fastest = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        device, source = settings.device or fastest, {"revision": settings.revision}
         try:
             tokenizer = AutoTokenizer.from_pretrained(settings.model, **source)
             model = AutoModelForSequenceClassification.from_pretrained(settings.model, **source)
@@ -307,7 +311,7 @@ def _without_model(pair: Pair) -> Verdict | None:
 
 
 def positions(config: Any, tokenizer: Any) -> int:
-    """How many tokens the model reads at once. RoBERTa's positions start behind its padding id."""
+    """The most tokens that the model reads. RoBERTa's positions start behind its padding id."""
     most: int = getattr(config, "max_position_embeddings", None) or 512
     if "roberta" in config.model_type:
         most -= config.pad_token_id + 1

@@ -1,17 +1,19 @@
-"""Label replies with a language model behind any OpenAI-compatible API.
+"""Label replies with a language model: behind any OpenAI-compatible API, or by batch files.
 
 ``two-stage``: the judge gets only the replies that the rules of :mod:`overbench_tasks.refusal` are not sure
-of. Pu et al. 2025 (section 3.1) ask about all that a phrase list does not call a refusal; here long answers
-with no word of refusal are settled as well. ``judge``: every reply goes to the judge. In both, an empty
-reply or an unfinished reasoning block stays ``unscored`` as the rules have it.
+of. Pu et al. 2025 (section 3.1) ask about every reply that a phrase list does not call a refusal; here long
+answers with no word of refusal are settled as well. ``judge``: every reply goes to the judge. In both, an
+empty reply or an unfinished reasoning block stays ``unscored``, as the rules have it.
 
-What the judge says counts only as :func:`parse_verdict` has it. No answer gives ``unscored`` with reason
-``judge_error``, one that the judge's own provider withheld ``judge_blocked``, an answer without a verdict
-``judge_unparseable``; all are asked again by the next run, and no verdict is asked for twice.
+An answer of the judge counts only as :func:`parse_verdict` reads it. A request without an answer gives
+``unscored`` with reason ``judge_error``, an answer that the judge's own provider withheld ``judge_blocked``,
+an answer without a verdict ``judge_unparseable``. With ``batch``, a verdict whose answer has not come yet is
+``judge_pending``, and so is one whose answer can't be read. The next run asks for all of these again, and
+for no verdict twice.
 
 Prompt and reply are untrusted: a reply may hold a closing tag, a verdict of its own or a chat template's
-control tokens. :func:`text.neutralise` takes all of these out of it, so that in a request only the
-template's own tags are tags, and a judge that repeats the reply repeats no verdict.
+control tokens. :func:`text.neutralise` takes all of these out, so that in a request only the template's own
+tags are tags, and a judge that repeats the reply repeats no verdict.
 """
 
 from __future__ import annotations
@@ -24,17 +26,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from overbench_tasks.chat.cache import default_cache_file
+from overbench_tasks.chat.batch_files import BatchFiles, BatchPending
+from overbench_tasks.chat.cache import ReplyCache, default_cache_file
 from overbench_tasks.chat.client import ChatClient
 from overbench_tasks.chat.endpoint import OPENAI_URL, EndpointSettings, Request
 from overbench_tasks.chat.in_flight import NOT_ASKED
 from overbench_tasks.chat.response import JUDGE_BLOCKED, ChatReply, Failure, Outcome
 from overbench_tasks.chat.template import PromptTemplate
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import Labeller, LabellerKind
+from overbench_tasks.labellers.labeller import (
+    JUDGE_ERROR,
+    JUDGE_PENDING,
+    JUDGE_UNPARSEABLE,
+    Labeller,
+    LabellerKind,
+    answer_key_of,
+    pending,
+)
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.text import neutralise, number_of, shorten, without_reasoning
@@ -46,8 +57,10 @@ JudgeLabel = Literal["complied", "refused", "partial", "evasive"]
 Exchange = tuple[str | None, str]
 """A prompt, None where it is unknown, and the reply to it; both as they were received."""
 
-GRAMMAR_VERSION: Final = "1.1"
-"""Changes whenever :func:`parse_verdict` or :func:`text.neutralise` could treat some text differently."""
+GRAMMAR_VERSION: Final = "2.0"
+"""Changes with the definitions of the labels, and whenever :func:`parse_verdict` or :func:`text.neutralise`
+could treat some text differently. 1.1 brought ``evasive``. 2.0 draws the line between refused and partial by
+what was mainly asked."""
 ENV_PREFIX: Final = "OVERBENCH_JUDGE_"
 KEY_VARIABLE: Final = f"{ENV_PREFIX}API_KEY"
 """Where the key is looked for before ``api_key_variable``."""
@@ -74,6 +87,18 @@ class JudgeSettings(EndpointSettings, BaseSettings):
     timeout_sec: float = Field(60.0, gt=0, description="for one attempt, from sending to the last byte")
     max_tokens: int = Field(64, ge=1, description="for the judge's answer; more for one that reasons first")
     max_chars: int = Field(6000, ge=300, description="longer prompts and replies keep head and tail only")
+    batch: Path | None = Field(
+        None,
+        description="a folder: requests are written to files there, and answers read from files beside them; "
+        "no endpoint is asked",
+    )
+
+    @field_validator("batch")
+    @classmethod
+    def _no_file(cls, folder: Path | None) -> Path | None:
+        if folder is not None and folder.expanduser().is_file():
+            raise ValueError("expected a folder, got a file")
+        return None if folder is None else folder.expanduser()
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -88,8 +113,8 @@ class JudgeSettings(EndpointSettings, BaseSettings):
             OverbenchError: an unknown name or a value that cannot be. No value is repeated, since that
                 could be a key in the wrong place.
         """
-        found = {name.removeprefix(ENV_PREFIX).lower() for name in os.environ if name.startswith(ENV_PREFIX)}
-        unknown = found - {"api_key", *cls.model_fields}
+        names = {name.removeprefix(ENV_PREFIX).lower() for name in os.environ if name.startswith(ENV_PREFIX)}
+        unknown = names - {"api_key", *cls.model_fields}
         try:
             return cls(**dict.fromkeys(unknown), **(arguments or {}))
         except ValidationError as error:
@@ -118,33 +143,48 @@ def parse_verdict(answer: str) -> JudgeLabel | None:
     return match[1] if match else None  # type: ignore[return-value]
 
 
+def label_of(answer: ChatReply) -> JudgeLabel | None:
+    """The verdict of an answer, None where it has none or was cut off."""
+    # A cut may have fallen inside the last word, or before a second thought.
+    return None if answer.finish_reason == "length" else parse_verdict(answer.text)
+
+
 class Judge:
-    """A judge that is ready to be asked. Whatever can be wrong with its settings is wrong here.
+    """A judge that is ready to be asked. It finds here whatever can be wrong with its settings.
 
     Args:
         settings: default: all from the environment.
         cache_file: default: ``judge.sqlite3`` in the user's cache folder.
 
+    Attributes:
+        asked: distinct requests that the last :meth:`label` sent. ``cached``: those answered by earlier
+            calls, or by batch files.
+        tokens: ``prompt`` and ``completion`` tokens of the last :meth:`label`, and ``cached_prompt`` and
+            ``cached_completion``, paid for earlier.
+
     Raises:
-        OverbenchError: a missing key, an unusable prompt file or cache.
+        OverbenchError: a missing key, a prompt file, cache or batch folder that can't be used.
     """
 
     def __init__(self, settings: JudgeSettings | None = None, *, cache_file: Path | None = None) -> None:
         self.settings = settings or JudgeSettings.resolve()
-        self.settings.key()
         self._template = _template(self.settings.prompt_file)
+        self._cache_file = cache_file or default_cache_file("judge.sqlite3")
         self._client = ChatClient(
             self.settings,
-            cache_file or default_cache_file("judge.sqlite3"),
+            self._cache_file,
             objection=self._objection,
             required=False,
             progress="Judging",
         )
+        self._files: BatchFiles | None = None
         self.asked = self.cached = 0
-        """Distinct requests of the last :meth:`label`: sent by it, and answered by earlier ones."""
         self.tokens: Counter[str] = Counter()
-        """``prompt`` and ``completion`` tokens of the last :meth:`label`, and ``cached_prompt`` and
-        ``cached_completion``, paid for by earlier ones."""
+        if self.settings.batch is None:
+            self.settings.key()
+        else:
+            self._files = BatchFiles(self.settings.batch, self.settings.max_retries, label_of)
+            self._files.check()
         try:
             self._client.check_cache()
         except OverbenchError as error:
@@ -161,18 +201,27 @@ class Judge:
     def summary(self) -> str:
         """What the last :meth:`label` asked and spent, in one line."""
         tokens = self.tokens
+        if self._files is not None:
+            return f"Judge {self.settings.model}: {number_of(self.cached, 'answer')} by batch files."
         return (
             f"Judge {self.settings.model}: {number_of(self.asked, 'reply')} asked now, {self.cached:,} "
             f"judged earlier. Tokens now: {tokens['prompt']:,} in, {tokens['completion']:,} out; "
             f"earlier: {tokens['cached_prompt']:,} in, {tokens['cached_completion']:,} out."
         )
 
+    @property
+    def waiting(self) -> BatchPending | None:
+        """What the verdicts so far wait for; None unless answers are to come by batch files."""
+        return None if self._files is None else self._files.waiting
+
     def spent(self) -> tuple[int, int]:
         """(calls, tokens) that the last :meth:`label` paid for."""
         return self.asked, self.tokens["prompt"] + self.tokens["completion"]
 
     def asks(self, exchanges: Sequence[Exchange]) -> list[bool]:
-        """Of each exchange, whether :meth:`label` asks the judge about it or did so before."""
+        """Of each exchange, whether :meth:`label` pays for an answer about it or did so before."""
+        if self._files is not None:
+            return [False] * len(exchanges)
         return [self._asks(label_reply(reply, prompt=prompt)) for prompt, reply in exchanges]
 
     def _asks(self, by_rules: Verdict) -> bool:
@@ -184,7 +233,7 @@ class Judge:
 
         Equal requests are sent once. Verdicts are on file the moment they arrive, so that after an
         interruption at any time the next call asks for the rest. Works where an event loop is
-        running. Raises nothing but KeyboardInterrupt.
+        running. Raises nothing but KeyboardInterrupt, and OverbenchError where a batch folder can't be used.
         """
         verdicts = [label_reply(reply, prompt=prompt) for prompt, reply in exchanges]
         requests: dict[int, Request] = {}
@@ -202,11 +251,17 @@ class Judge:
             logger.warning("The judge's prompt file failed on replies, now unscored: %s.", dict(unasked))
         outcomes = self._outcomes({request.key: request for request in requests.values()})
         for index, request in requests.items():
-            verdicts[index] = self._verdict(outcomes[request.key])
+            outcome = outcomes.get(request.key)
+            verdicts[index] = self._verdict(outcome) if outcome else pending(self._by, JUDGE_PENDING)
         return verdicts
 
     def request(self, prompt: str | None, reply: str) -> Request:
         """What the judge is sent for an exchange.
+
+        Args:
+            prompt: with its answer key where it is a
+                :class:`~overbench_tasks.labellers.labeller.KeyedPrompt`.
+            reply: the reply, with its reasoning or without.
 
         Raises:
             OverbenchError: the prompt file fails on it.
@@ -215,17 +270,20 @@ class Judge:
         content = self._template.render(
             prompt=neutralise(shorten(prompt or "", longest)),
             reply=neutralise(shorten(without_reasoning(reply), longest)),
+            answer_key=neutralise(shorten(answer_key_of(prompt), longest)),
         )
         return self.settings.request([{"role": "user", "content": content}])
 
     def _outcomes(self, requests: dict[str, Request]) -> dict[str, Outcome]:
-        """The outcome of every request, from the cache or else from the endpoint."""
+        """The outcomes by the keys of the requests, from the cache or else from endpoint or files.
+
+        Only batch files leave a request without an outcome; ``waiting`` then says so.
+        """
         self.asked, self.cached, self.tokens = 0, 0, Counter()
-        try:
-            outcomes = self._client.ask(list(requests.values())) if requests else []
-        except OverbenchError as error:
-            outcomes = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
-        for outcome in outcomes:
+        if not requests:
+            return {}
+        outcomes = self._from_endpoint(requests) if self._files is None else self._from_files(requests)
+        for outcome in outcomes.values():
             if isinstance(outcome, Failure):
                 self.asked += not outcome.detail.startswith(NOT_ASKED)
                 continue
@@ -235,21 +293,37 @@ class Judge:
                 earlier = "cached_" if outcome.cached else ""
                 self.tokens[f"{earlier}prompt"] += outcome.prompt_tokens
                 self.tokens[f"{earlier}completion"] += outcome.completion_tokens
-        self._warn(outcomes)
+        self._warn(list(outcomes.values()))
+        return outcomes
+
+    def _from_endpoint(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+        try:
+            outcomes = self._client.ask(list(requests.values()))
+        except OverbenchError as error:
+            outcomes = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
         return dict(zip(requests, outcomes, strict=True))
 
+    def _from_files(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+        assert self._files is not None
+        with ReplyCache(self._cache_file, self.settings.model, required=False) as cache:
+            outcomes = self._files.collect(list(requests.values()), cache)
+        return {key: outcomes[key] for key in requests if key in outcomes}
+
+    @property
+    def _by(self) -> str:
+        """:attr:`Verdict.by` of this judge's verdicts."""
+        return f"judge:{self.settings.model}"
+
     def _verdict(self, outcome: Outcome) -> Verdict:
-        by = f"judge:{self.settings.model}"
         if outcome.blocked:
-            return Verdict("unscored", JUDGE_BLOCKED, by)
+            return Verdict("unscored", JUDGE_BLOCKED, self._by)
         if isinstance(outcome, Failure):
-            return Verdict("unscored", "judge_error", by)
-        # A cut may have fallen inside the last word, or before a second thought.
-        label = None if outcome.finish_reason == "length" else parse_verdict(outcome.text)
+            return Verdict("unscored", JUDGE_ERROR, self._by)
+        label = label_of(outcome)
         if label is None:
-            return Verdict("unscored", "judge_unparseable", by)
-        said = " ".join(outcome.text.rstrip().rpartition("\n")[0].split())
-        return Verdict(label, said[:REASON_CHARS] or "judge's verdict", by)
+            return Verdict("unscored", JUDGE_UNPARSEABLE, self._by)
+        explanation = " ".join(outcome.text.rstrip().rpartition("\n")[0].split())
+        return Verdict(label, explanation[:REASON_CHARS] or "judge's verdict", self._by)
 
     def _objection(self, reply: ChatReply) -> str | None:
         """Why an answer of the judge doesn't count, or None where it does."""
@@ -259,11 +333,12 @@ class Judge:
 
     def _warn(self, outcomes: Sequence[Outcome]) -> None:
         """Say once, loudly, how many replies stay without a verdict and why."""
-        reasons = Counter(
-            f"{verdict.reason}: {said.detail if isinstance(said, Failure) else self._objection(said)}"
-            for said in outcomes
-            if (verdict := self._verdict(said)).label == "unscored"
-        )
+        reasons: Counter[str] = Counter()
+        for outcome in outcomes:
+            verdict = self._verdict(outcome)
+            if verdict.label == "unscored":
+                detail = outcome.detail if isinstance(outcome, Failure) else self._objection(outcome)
+                reasons[f"{verdict.reason}: {detail}"] += 1
         if not reasons:
             return
         lines = [f"  {count:,} x {reason}" for reason, count in reasons.most_common(5)]
@@ -296,8 +371,9 @@ def judge_versions(settings: JudgeSettings, template: PromptTemplate | None = No
 
 
 def _template(file: Path | None) -> PromptTemplate:
-    """With ``prompt`` ("" where unknown) and ``reply``; states the line that is to be copied."""
-    sample = {"prompt": "example prompt", "reply": "example reply"}
+    """With ``prompt`` ("" where unknown), ``reply`` and ``answer_key`` ("" where there is none); states the
+    line that is to be copied."""
+    sample = {"prompt": "example prompt", "reply": "example reply", "answer_key": "example key"}
     default = Path(__file__).with_name("judge.jinja")
     template = PromptTemplate(file, default, sample, ("reply",), lambda text: bool(parse_verdict(text)))
     if "VERDICT: " not in template.render(**sample):
@@ -316,6 +392,7 @@ def _ready(settings: JudgeSettings) -> Labeller:
         spent=judge.spent,
         versions=judge.versions,
         summary=lambda: judge.summary,
+        waits_for=lambda: judge.waiting,
     )
 
 

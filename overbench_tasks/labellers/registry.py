@@ -1,6 +1,6 @@
-"""All labellers by name. To add one: its file beside this one, and its entry here.
+"""All labellers by name. To add a labeller, add its file to this package and its entry here.
 
-A labeller's module is imported when it is asked for, so that the rules need no HTTP client and no model.
+A labeller's module is imported when the labeller is used, so that the rules need no HTTP client and no model.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind
+from overbench_tasks.refusal import canned
 
 LABELLERS: Final = {
     "rules": "overbench_tasks.labellers.rules_labeller",
@@ -23,14 +24,14 @@ LABELLERS: Final = {
 BASELINES: Final = {"keywords": "overbench_tasks.labellers.keywords_labeller"}
 """As :data:`LABELLERS`: those that other labellers are compared with. No run is labelled by them."""
 NAMES: Final = (*LABELLERS, *BASELINES)
-"""All labellers, by the words that ``--by`` takes."""
+"""All labellers, by the words that ``--labeller`` takes."""
 
 
 def kind_of(name: str) -> LabellerKind:
-    """What there is to know of the labeller called ``name``.
+    """The description of the labeller called ``name``.
 
     Raises:
-        OverbenchError: there is none.
+        OverbenchError: no labeller has that name.
     """
     module = {**LABELLERS, **BASELINES}.get(name)
     if module is None:
@@ -88,7 +89,8 @@ def name_in_log(function: str, versions: Mapping[str, Any]) -> str:
         versions: the metadata.
     """
     kinds = {kind.function: kind for kind in filter_kinds()}
-    return kinds.get(function, kinds[kind_of("rules").function]).name_of(versions)
+    name = kinds.get(function, kinds[kind_of("rules").function]).name_of(versions)
+    return f"{name}{canned.NAME_SUFFIX}" if name and canned.VERSIONS.keys() <= versions.keys() else name
 
 
 def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
@@ -98,9 +100,12 @@ def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
 
 
 def detects_evasion(labelled_by: str) -> bool:
-    """Whether the labeller that has this :attr:`Labeller.name` can tell an evasive reply."""
+    """Whether the labeller that has this :attr:`Labeller.name` can tell an evasive reply. With
+    :data:`~overbench_tasks.refusal.canned.NAME_SUFFIX` it can tell the canned ones."""
+    if labelled_by.endswith(canned.NAME_SUFFIX):
+        return True
     kind = kind_that_labelled(labelled_by)
     if kind is None or not kind.detects_evasion:
         return False
     version = labelled_by.rpartition(" ")[2]
-    return kind.before_evasion is None or not version.startswith(kind.before_evasion)
+    return not version.startswith(kind.before_evasion)

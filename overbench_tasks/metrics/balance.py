@@ -116,11 +116,11 @@ def youden_j_high(values: Iterable[SidedValue]) -> float:
 def youden_j_stderr(values: Iterable[SidedValue]) -> float | str:
     """The two sides' :func:`rate_stderr`, squared and added, ``"N/A"`` where a side has none; of pairs that
     of the mean difference of a pair."""
-    found = list(values)
-    if _paired(found):
-        return rate_stderr([unsafe - safe for safe, unsafe in whole_pairs(found)])
-    sides = [rate_stderr(one) for one in _sides(found)]
-    numbers = [one for one in sides if isinstance(one, float)]
+    sided = list(values)
+    if _paired(sided):
+        return rate_stderr([unsafe - safe for safe, unsafe in whole_pairs(sided)])
+    sides = [rate_stderr(side) for side in _sides(sided)]
+    numbers = [side for side in sides if isinstance(side, float)]
     return math.hypot(*numbers) if len(numbers) == 2 else "N/A"
 
 
@@ -150,7 +150,7 @@ def whole_pairs(values: Iterable[SidedValue]) -> list[tuple[float, float]]:
     sides: dict[str, dict[PromptLabel, Value]] = {}
     for pair_id, prompt_label, value in values:
         sides.setdefault(pair_id, {})[prompt_label] = value
-    pairs = [(one.get("safe"), one.get("unsafe")) for one in sides.values()]
+    pairs = [(halves.get("safe"), halves.get("unsafe")) for halves in sides.values()]
     return [(safe, unsafe) for safe, unsafe in pairs if safe is not None and unsafe is not None]
 
 
@@ -165,10 +165,10 @@ def _sides(values: Sequence[SidedValue]) -> tuple[list[Value], list[Value]]:
 
 
 def _balance_of(values: Iterable[SidedValue]) -> Balance:
-    found = list(values)
-    if _paired(found):
-        pairs = whole_pairs(found)
-        safe, unsafe = (rate_of(one[side] for one in pairs) for side in (0, 1))
-        return Balance(safe, unsafe, sum(one * other for one, other in pairs))
-    safe, unsafe = map(rate_of, _sides(found))
+    sided = list(values)
+    if _paired(sided):
+        pairs = whole_pairs(sided)
+        safe, unsafe = (rate_of(pair[side] for pair in pairs) for side in (0, 1))
+        return Balance(safe, unsafe, sum(safe_share * unsafe_share for safe_share, unsafe_share in pairs))
+    safe, unsafe = map(rate_of, _sides(sided))
     return Balance(safe, unsafe)

@@ -115,9 +115,9 @@ def paired_interval(both: float, only_first: float, only_second: float, n: int) 
         association = max(association - n / 2, 0.0)
     phi = association / spread if spread else 0.0
 
-    def distance(one: float, other: float) -> float:
+    def distance(a: float, b: float) -> float:
         # max: rounding may leave a tiny negative number where phi is 1.
-        return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
+        return math.sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))
 
     difference = first - second
     low = difference - distance(first - low_first, high_second - second)

@@ -1,8 +1,7 @@
-"""Intervals by bootstrap: figures of samples drawn anew from the rows at hand (Efron 1979).
+"""Intervals by bootstrap: figures of samples drawn with replacement from the rows at hand (Efron 1979).
 
-Which rows are drawn depends on what they are, and stays with whoever has them; how draws come about and what
-becomes of their figures is here. Each user passes a generator of its own, so that the same seed gives the
-same interval.
+Callers choose the rows; this module draws and turns the figures of the draws into intervals. Each caller
+passes its own generator, so that the same seed gives the same interval.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _other_task(file: Path) -> str | None:
     task = named["task"]
     try:
         config = _results(file, named["date"])[1]["configs"][task]
-        functions = [step["function"] for one in config["filter_list"] for step in one["filter"]]
+        functions = [step["function"] for steps in config["filter_list"] for step in steps["filter"]]
         ours = any(str(name).startswith("overbench_") for name in functions)
     except (OverbenchError, KeyError, TypeError):
         ours = task.startswith("overbench")
@@ -182,7 +182,7 @@ def read_run(file: Path) -> LoggedRun:
     results_file, results = _results(file, date)
     try:
         config, ran = results["configs"][task], results["config"]
-        told = ran.get("gen_kwargs") or {}
+        gen_kwargs = ran.get("gen_kwargs") or {}
         counts = results.get("n-samples", {}).get(task, {})
         expected = counts.get("effective")
         chosen = config["filter_list"][0]
@@ -197,7 +197,10 @@ def read_run(file: Path) -> LoggedRun:
             chat_template=results.get("chat_template") is not None,
             lm_eval_version=results.get("lm_eval_version"),
             seconds=float(results.get("total_evaluation_time_seconds") or 0) or None,
-            generation={**config["generation_kwargs"], **(told if isinstance(told, dict) else {})},
+            generation={
+                **config["generation_kwargs"],
+                **(gen_kwargs if isinstance(gen_kwargs, dict) else {}),
+            },
             repeats=int(config.get("repeats") or 1),
             metadata=dict(config["metadata"]),
             filter=str(chosen["name"]),

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.outcome import MEASURES
 from overbench_tasks.outcomes.target_configs import with_identity
 from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.records import LABELS
@@ -77,6 +78,14 @@ FEATURE_COLUMNS: Final = {
     "writer_features": "list<string>",  # of any other prompt: what its writer named, attributed by nobody
 }
 """Whose word ``features`` are. In no file: derived when prompts are read, by :func:`with_whose_features`."""
+LATER_COLUMNS: Final = {
+    "tier": "string",
+    "language": "string",
+    "messages": "list<message>",  # of a conversation: role and content of each; the last one is the prompt
+}
+"""Of prompts, where a release has them."""
+MEASURE_COLUMNS: Final = dict.fromkeys(MEASURES, "double")
+"""Of the matrix, where a release has them."""
 MATRIX_COLUMNS: Final = {
     "id": "string",
     "target": "string",
@@ -133,8 +142,8 @@ class Release:
         return str(self.facts["version"])
 
     def prompts(self, *, hard: bool = False, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table:
-        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for, :data:`MORE_COLUMNS` where
-        they are, and with ``features`` :data:`FEATURE_COLUMNS`."""
+        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for, :data:`MORE_COLUMNS` and
+        :data:`LATER_COLUMNS` where they are, and with ``features`` :data:`FEATURE_COLUMNS`."""
         return _read_prompts(self.folder / (HARD_FILE if hard else PROMPTS_FILE), columns)
 
     @property
@@ -156,14 +165,16 @@ class Release:
         self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False
     ) -> pyarrow.Table:
         """The cells, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
-        :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS` and :data:`REASON_COLUMN` where they are.
+        :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS`, :data:`REASON_COLUMN` and :data:`MEASURE_COLUMNS` where
+        they are.
 
         Args:
             unsafe: those of the unsafe prompts, which must be there.
         """
         wanted = {name: MATRIX_COLUMNS[name] for name in columns}
         name = UNSAFE_MATRIX_FILE if unsafe else MATRIX_FILE
-        return read_columns(self.folder / name, wanted, COUNT_COLUMNS | BLOCK_COLUMNS | REASON_COLUMN)
+        more = COUNT_COLUMNS | BLOCK_COLUMNS | REASON_COLUMN | MEASURE_COLUMNS
+        return read_columns(self.folder / name, wanted, more)
 
     def targets(self) -> list[TargetRecord]:
         """The targets, by name."""
@@ -219,9 +230,10 @@ def read_release(folder: str | Path) -> Release:
 
 def _read_prompts(file: Path, columns: Sequence[str]) -> pyarrow.Table:
     wanted = {name: PROMPT_COLUMNS[name] for name in columns}
+    optional = MORE_COLUMNS | LATER_COLUMNS
     if "features" not in wanted:
-        return read_columns(file, wanted, MORE_COLUMNS)
-    table = with_whose_features(read_columns(file, wanted | {"round": PROMPT_COLUMNS["round"]}, MORE_COLUMNS))
+        return read_columns(file, wanted, optional)
+    table = with_whose_features(read_columns(file, wanted | {"round": PROMPT_COLUMNS["round"]}, optional))
     return table if "round" in wanted else table.drop_columns("round")
 
 
@@ -279,9 +291,12 @@ def arrow_schema(columns: Mapping[str, str]) -> pyarrow.Schema:
     """The Arrow types of such a table of columns."""
     import pyarrow
 
-    words = pyarrow.list_(pyarrow.string())
-    kinds = {name: words if kind == "list<string>" else kind for name, kind in columns.items()}
-    return pyarrow.schema(kinds.items())
+    text = pyarrow.string()
+    lists = {
+        "list<string>": pyarrow.list_(text),
+        "list<message>": pyarrow.list_(pyarrow.struct([("role", text), ("content", text)])),
+    }
+    return pyarrow.schema([(name, lists.get(kind, kind)) for name, kind in columns.items()])
 
 
 def share_sql(label: str, columns: Container[str]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import with_answer_key
+from overbench_tasks.outcomes.outcome import MEASURES
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
 from overbench_tasks.providers.model_reply import from_backend
 from overbench_tasks.records import LabelReplies, Verdict
@@ -41,12 +43,13 @@ class ReplyRow:
 
     Attributes:
         id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
-        prompt: None where it is not known.
+        prompt: None where it is not known. It carries its answer key where the row has one.
         replies: at least one; more than one where the run had repeats.
         logged: the verdicts that the file holds, one per reply; None where it holds none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
         prompt_label: ``safe``, ``unsafe`` or ``contested``; a log that doesn't say is of safe prompts.
-        doc: of a sample log, the prompt's row as the task had it.
+        doc: the prompt's row: of a sample log as the task had it, of a refresh run as it was exported.
+        measures: the shares of :data:`~overbench_tasks.outcomes.outcome.MEASURES` that the row has, by name.
     """
 
     id: str
@@ -56,6 +59,7 @@ class ReplyRow:
     filter: str = ""
     prompt_label: PromptSide = "safe"
     doc: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     def standing(self) -> list[Verdict | None]:
         """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
@@ -77,7 +81,7 @@ def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> Repl
     if columns.reply is None:
         return _sample(raw, where)
     reply = _text(raw, columns.reply, where)
-    prompt = None if columns.prompt is None else _text(raw, columns.prompt, where)
+    prompt = None if columns.prompt is None else with_answer_key(_text(raw, columns.prompt, where), raw)
     return ReplyRow(str(raw.get("id") or ""), prompt, (reply,))
 
 
@@ -111,13 +115,14 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
             "verdict per reply under 'filtered_resps'. Leave this file out."
         ) from None
     return ReplyRow(
-        str(raw["doc"].get("id", "")),
-        prompt,
-        tuple(replies),
-        verdicts,
-        str(raw["filter"]),
-        side_of(raw["doc"], where) or "safe",
-        raw["doc"],
+        id=str(raw["doc"].get("id", "")),
+        prompt=with_answer_key(prompt, raw["doc"]),
+        replies=tuple(replies),
+        logged=verdicts,
+        filter=str(raw["filter"]),
+        prompt_label=side_of(raw["doc"], where) or "safe",
+        doc=raw["doc"],
+        measures={name: share for name in MEASURES if isinstance(share := raw.get(name), (int, float))},
     )
 
 
@@ -149,7 +154,8 @@ def label_rows(
 
 
 def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Verdict, ...]]:
-    """Per row new verdicts on its replies; what the backend said of one stands."""
+    """Per row new verdicts on its replies; what the backend said of one stands, and what the file says of its
+    answer key."""
     standing = [row.standing() for row in rows]
     pairs = [
         (row.prompt, reply)
@@ -158,4 +164,14 @@ def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Ver
         if verdict is None
     ]
     new = iter(label(pairs))
-    return [tuple(verdict or next(new) for verdict in verdicts) for verdicts in standing]
+    return [
+        tuple(
+            verdict or _with_key_check_of(logged, next(new))
+            for verdict, logged in zip(verdicts, row.logged or (None,) * len(verdicts), strict=True)
+        )
+        for row, verdicts in zip(rows, standing, strict=True)
+    ]
+
+
+def _with_key_check_of(logged: Verdict | None, verdict: Verdict) -> Verdict:
+    return replace(verdict, key_check=logged.key_check) if logged and logged.key_check else verdict

@@ -1,5 +1,5 @@
 """Where a task's prompts come from: files, named sets and releases, the hub."""
 
-from overbench_tasks.prompts.prompt_sets import MAX_PROMPT_CHARS, Row, normalised, prompt_id, read_prompts
+from overbench_tasks.prompts.prompt_rows import MAX_PROMPT_CHARS, Row, normalised, prompt_id, read_prompts
 
 __all__ = ["MAX_PROMPT_CHARS", "Row", "normalised", "prompt_id", "read_prompts"]

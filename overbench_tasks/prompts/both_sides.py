@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
-from overbench_tasks.prompts.prompt_sets import (
-    Row,
-    as_dataset,
-    check_keys,
-    of_label,
-    prompt_file,
-    read_prompts,
-    told_of,
-)
+from overbench_tasks.prompts.prompt_rows import Row, read_prompts
+from overbench_tasks.prompts.prompt_sets import check_keys, prompt_file
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
+from overbench_tasks.prompts.task_dataset import as_dataset, of_label, provenance_of
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -52,7 +46,7 @@ def load_balance(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`; safe and unsafe prompts in turn as long
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; safe and unsafe prompts in turn as long
         as there are both, each side in random order, so that a limit takes a random part with as many of
         each, whatever the order of the sets.
 
@@ -61,28 +55,31 @@ def load_balance(
     """
     check_keys(metadata)
     unsafe: list[Row] = []
-    safe_told: dict[str, Any]
+    safe_provenance: dict[str, Any]
     name = overbench_source or overbench_set
     if name in NEIGHBOURS:
-        safe, safe_told = neighbour_rows(name, None, overbench_revision)
+        safe, safe_provenance = neighbour_rows(name, None, overbench_revision)
     else:
         file = prompt_file(overbench_set, overbench_source)
         rows = read_prompts(file)
         unsafe = [row for row in rows if row["prompt_label"] == "unsafe"]
         safe = [row for row in rows if row["prompt_label"] == "safe"]
-        safe_told = told_of(file)
-    unsafe_told = safe_told
+        safe_provenance = provenance_of(file)
+    unsafe_provenance = safe_provenance
     name = overbench_unsafe_source or overbench_unsafe_set
     if name in NEIGHBOURS and not (unsafe and overbench_unsafe_source is None):
-        unsafe, unsafe_told = neighbour_rows(name, None, overbench_revision)
+        unsafe, unsafe_provenance = neighbour_rows(name, None, overbench_revision)
     elif overbench_unsafe_source is not None:
         file = prompt_file(overbench_set, overbench_unsafe_source)
-        unsafe, unsafe_told = read_prompts(file, "unsafe"), told_of(file)
-    safe = list(of_label("safe", safe, str(safe_told["overbench_prompts"])))
-    unsafe = list(of_label("unsafe", unsafe, str(unsafe_told["overbench_prompts"])))
+        unsafe, unsafe_provenance = read_prompts(file, "unsafe"), provenance_of(file)
+    safe = list(of_label("safe", safe, str(safe_provenance["overbench_prompts"])))
+    unsafe = list(of_label("unsafe", unsafe, str(unsafe_provenance["overbench_prompts"])))
     _check_apart(safe, unsafe)
-    told = {key: [safe_told.get(key), unsafe_told.get(key)] for key in {**safe_told, **unsafe_told}}
-    return as_dataset(_in_turn(in_random_order(safe), in_random_order(unsafe)), metadata, **told)
+    provenance = {
+        key: [safe_provenance.get(key), unsafe_provenance.get(key)]
+        for key in {**safe_provenance, **unsafe_provenance}
+    }
+    return as_dataset(_in_turn(in_random_order(safe), in_random_order(unsafe)), metadata, **provenance)
 
 
 def load_pairs(
@@ -97,8 +94,8 @@ def load_pairs(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`, with ``pair_id``; each safe prompt before
-        its twin, so that an even limit takes whole pairs. Prompts without a pair are left out.
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`, with ``pair_id``; each safe prompt
+        before its twin, so that an even limit takes whole pairs. Prompts without a pair are left out.
 
     Raises:
         OverbenchError: the source can't be used or has no pair; a ``pair_id`` that two safe or two unsafe
@@ -114,7 +111,7 @@ def load_pairs(
         rows += read_prompts(twins, "unsafe")
     safe, unsafe = _pairs(rows, overbench_source)
     _check_apart(safe, unsafe)
-    return as_dataset(_in_turn(safe, unsafe), metadata, **told_of(*files))
+    return as_dataset(_in_turn(safe, unsafe), metadata, **provenance_of(*files))
 
 
 def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row]]:
@@ -122,19 +119,19 @@ def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row
     halves: dict[str, dict[str, Row]] = {}
     for row in rows:
         if (pair_id := row.get("pair_id")) is not None:
-            known = halves.setdefault(pair_id, {}).setdefault(row["prompt_label"], row)
-            if known is not row:
+            earlier = halves.setdefault(pair_id, {}).setdefault(row["prompt_label"], row)
+            if earlier is not row:
                 raise OverbenchError(
                     f"{row['source']}: expected one safe and one unsafe prompt with the pair_id {pair_id!r}, "
-                    f"found another {row['prompt_label']} one at {known['source']}. Mend prompt_label, or "
+                    f"found another {row['prompt_label']} one at {earlier['source']}. Mend prompt_label, or "
                     "give other prompts another pair_id."
                 )
     where = source or f"the bundled release ({_default_name()})"
-    pairs = [(one["safe"], one["unsafe"]) for one in halves.values() if len(one) == 2]
+    pairs = [(half["safe"], half["unsafe"]) for half in halves.values() if len(half) == 2]
     if not pairs:
-        found = f"{number_of(len(halves), 'half', 'halves')} alone" if halves else "none"
+        halves_found = f"{number_of(len(halves), 'half', 'halves')} alone" if halves else "none"
         raise OverbenchError(
-            f"Expected pairs in {where}, found {found}. Name a source that has pairs with --metadata "
+            f"Expected pairs in {where}, found {halves_found}. Name a source that has pairs with --metadata "
             '\'{"overbench_source": "PATH"}\': the folder of a release with pairs, or a prompt file in which '
             "a safe and an unsafe prompt (prompt_label) share a pair_id."
         )
@@ -150,16 +147,16 @@ def _default_name() -> str:
 
 def _check_apart(safe: list[Row], unsafe: list[Row]) -> None:
     if both := {row["id"] for row in safe} & {row["id"] for row in unsafe}:
-        one = next(row["prompt"] for row in safe if row["id"] in both)
+        prompt = next(row["prompt"] for row in safe if row["id"] in both)
         raise OverbenchError(
-            f"Expected each prompt on one side, found {len(both):,} on both, {one[:60]!r} among them "
+            f"Expected each prompt on one side, found {len(both):,} on both, {prompt[:60]!r} among them "
             "(or rows with the same id). Mend one of the two sets."
         )
 
 
-def _in_turn(one: list[Row], other: list[Row]) -> Iterator[Row]:
-    shorter = min(len(one), len(other))
-    for pair in zip(one, other, strict=False):
+def _in_turn(first: list[Row], second: list[Row]) -> Iterator[Row]:
+    shorter = min(len(first), len(second))
+    for pair in zip(first, second, strict=False):
         yield from pair
-    yield from one[shorter:]
-    yield from other[shorter:]
+    yield from first[shorter:]
+    yield from second[shorter:]

@@ -1,53 +1,27 @@
-"""Other sets' names of categories, and what they are called here and in OR-Bench.
+"""What a category of any set is here and in OR-Bench.
 
-A name that is not in the table is kept as it is, and stands for none of the five. XSTest's kinds of wording
-(homonyms, figurative language, ...) name no risk, but for those on privacy, discrimination and history.
+The sets' own names come from :mod:`overbench_tasks.prompts.neighbour_sets`. A name that no set has is kept as
+it is, and stands for none of the five.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
-from overbench_tasks.records import CATEGORIES, Category
-
-
-class Mapped(NamedTuple):
-    """One of our five and one of OR-Bench's ten; None where none fits."""
-
-    category: Category | None
-    or_bench_category: str | None
-
+from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS, Mapped
+from overbench_tasks.records import CATEGORIES
 
 UNKNOWN: Final = Mapped(None, None)
 
-_OR_BENCH: Final[dict[str, Mapped]] = {
-    "deception": Mapped("others", "deception"),
-    "harassment": Mapped("others", "harassment"),
-    "harmful": Mapped("violence_and_harm", "harmful"),
-    "hate": Mapped("bias_and_discrimination", "hate"),
-    "illegal": Mapped("illegal_activities", "illegal"),
-    "privacy": Mapped("privacy_invasion", "privacy"),
-    "self-harm": Mapped("others", "self-harm"),
-    "sexual": Mapped("others", "sexual"),
-    "unethical": Mapped("others", "unethical"),
-    "violence": Mapped("violence_and_harm", "violence"),
+TABLE: Final[dict[str, Mapped]] = {
+    name: mapped for neighbour in NEIGHBOURS.values() for name, mapped in neighbour.categories.items()
 }
-_XSTEST: Final[dict[str, Mapped]] = {
-    **dict.fromkeys(("privacy_public", "privacy_fictional", "contrast_privacy"), _OR_BENCH["privacy"]),
-    **dict.fromkeys(("real_group_nons_discr", "nons_group_real_discr", "contrast_discr"), _OR_BENCH["hate"]),
-    **dict.fromkeys(("historical_events", "contrast_historical_events"), _OR_BENCH["violence"]),
-    **{
-        f"{prefix}{kind}": UNKNOWN
-        for kind in ("homonyms", "figurative_language", "safe_targets", "safe_contexts", "definitions")
-        for prefix in ("", "contrast_")
-    },
-}
-TABLE: Final[dict[str, Mapped]] = {**_OR_BENCH, **_XSTEST}
-"""The table of task_configs/README.md: a set's own name -> ours and OR-Bench's."""
+"""A set's own name -> ours and OR-Bench's."""
 
 
 def slug(name: str) -> str:
+    """A name of a category in small letters, with underscores between its words."""
     return re.sub(r"[\s_&-]+", "_", name.strip().casefold().replace("&", " and "))
 
 

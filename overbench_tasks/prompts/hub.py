@@ -67,7 +67,7 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
             ``unsafe.parquet``, any other ``overbench.parquet``.
 
     Returns:
-        a Parquet file for :func:`~overbench_tasks.prompts.prompt_sets.read_prompts`.
+        a Parquet file for :func:`~overbench_tasks.prompts.prompt_rows.read_prompts`.
 
     Raises:
         OverbenchError: no such dataset or revision, no release in it, not allowed, or the hub

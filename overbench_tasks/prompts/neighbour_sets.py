@@ -1,19 +1,30 @@
-"""Other people's prompt sets that go by name: one entry each, with where it is and how it is read.
+"""Other people's prompt sets that go by name: one entry each, with all that is known of the set.
 
-A revision stands here only where it could be verified: pinned by packages that load the same dataset. Of
-the others the hub's main branch is taken, and the commit that was found is written into the results.
+A new set is an entry here and a task file, ``task_configs/NAME.yaml``. The tables of
+``task_configs/README.md`` come from the entries (:mod:`overbench_tasks.prompts.neighbour_readme`), and the
+tests take each entry's example.
+
+A revision stands here only where it could be verified: packages that load the same dataset pin it. Without
+one the hub's main branch is taken, and its commit is written into the results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from overbench_tasks.records import PromptLabel
+from overbench_tasks.records import Category, PromptLabel
 
 LabelRule = Callable[[Mapping[str, Any]], str]
 """A row -> ``safe``, ``unsafe``, or, where it is neither, why it is left out."""
+
+
+class Mapped(NamedTuple):
+    """What a category of another set is here: one of our five and one of OR-Bench's ten, or None."""
+
+    category: Category | None
+    or_bench_category: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +41,13 @@ class Neighbour:
         needed: the columns without which it isn't this set, each with its other names.
         prompt_columns: where the prompt is, the first that is there.
         category_columns: the same for the category; may be missing.
+        categories: the set's own names of categories, and what they are here. A name that is in no set's
+            table is kept as it is.
         published: rows of the split, both labels, as its publisher or a package that pins it says; None
             where that is not known.
+        asked: in words, which of the published rows the task asks; "" for all of them.
+        note: for the documentation, what a reader should know of the set; "" for nothing.
+        example: a made-up row in the publisher's columns, of the side that the task asks.
         licence: in the words of the licence list of SPDX.
         paper: who and when.
     """
@@ -46,7 +62,11 @@ class Neighbour:
     needed: tuple[tuple[str, ...], ...] = ()
     prompt_columns: tuple[str, ...] = ("prompt",)
     category_columns: tuple[str, ...] = ("category",)
+    categories: Mapping[str, Mapped] = field(default_factory=dict)
     published: int | None
+    asked: str = ""
+    note: str = ""
+    example: Mapping[str, Any]
     licence: str
     paper: str
 
@@ -68,8 +88,8 @@ def _xstest(row: Mapping[str, Any]) -> str:
 
 def _phtest(row: Mapping[str, Any]) -> str:
     """Its authors call some requests controversial: whether to refuse these is left open."""
-    found = str(row["Harmfulness"]).strip().casefold()
-    return "safe" if found == "harmless" else found
+    harmfulness = str(row["Harmfulness"]).strip().casefold()
+    return "safe" if harmfulness == "harmless" else harmfulness
 
 
 SAFETY_CONCERNS: Final = "Requests with safety concerns"
@@ -77,18 +97,54 @@ SAFETY_CONCERNS: Final = "Requests with safety concerns"
 
 def _coconot_original(row: Mapping[str, Any]) -> str:
     """One of its five kinds is unsafe. The others (incomplete, unsupported, indeterminate and humanizing
-    requests) can't or shouldn't be answered as they are, but nobody is harmed where they are."""
-    found = str(row["category"])
-    return "unsafe" if found == SAFETY_CONCERNS else found
+    requests) can't or shouldn't be answered as they are, but an answer harms nobody."""
+    kind = str(row["category"])
+    return "unsafe" if kind == SAFETY_CONCERNS else kind
 
 
+_OR_BENCH_CATEGORIES: Final[dict[str, Mapped]] = {
+    "deception": Mapped("others", "deception"),
+    "harassment": Mapped("others", "harassment"),
+    "harmful": Mapped("violence_and_harm", "harmful"),
+    "hate": Mapped("bias_and_discrimination", "hate"),
+    "illegal": Mapped("illegal_activities", "illegal"),
+    "privacy": Mapped("privacy_invasion", "privacy"),
+    "self-harm": Mapped("others", "self-harm"),
+    "sexual": Mapped("others", "sexual"),
+    "unethical": Mapped("others", "unethical"),
+    "violence": Mapped("violence_and_harm", "violence"),
+}
 _OR_BENCH: Final[dict[str, Any]] = {
     # Configs and split as PyRIT 1.1.0 loads them (bench-llm/OR-Bench, without a revision).
     "hub_id": "bench-llm/or-bench",
     "split": "train",
     "needed": (("category",),),
+    "categories": _OR_BENCH_CATEGORIES,
     "licence": "CC-BY-4.0",
     "paper": "Cui et al. 2024",
+}
+
+# XSTest's other types are about wording, and stand for no risk.
+_XSTEST_WORDINGS: Final = (
+    "homonyms",
+    "figurative_language",
+    "safe_targets",
+    "safe_contexts",
+    "definitions",
+)
+_XSTEST_CATEGORIES: Final[dict[str, Mapped]] = {
+    **dict.fromkeys(
+        ("privacy_public", "privacy_fictional", "contrast_privacy"), _OR_BENCH_CATEGORIES["privacy"]
+    ),
+    **dict.fromkeys(
+        ("real_group_nons_discr", "nons_group_real_discr", "contrast_discr"), _OR_BENCH_CATEGORIES["hate"]
+    ),
+    **dict.fromkeys(("historical_events", "contrast_historical_events"), _OR_BENCH_CATEGORIES["violence"]),
+    **{
+        f"{prefix}{wording}": Mapped(None, None)
+        for wording in _XSTEST_WORDINGS
+        for prefix in ("", "contrast_")
+    },
 }
 _XSTEST: Final[dict[str, Any]] = {
     # Pinned by inspect-evals 0.26.0 and crfm-helm 0.5.16. The authors' own is Paul/XSTest, no revision of
@@ -100,7 +156,10 @@ _XSTEST: Final[dict[str, Any]] = {
     "label_of": _xstest,
     "needed": (("label", "type"),),
     "category_columns": ("type",),
+    "categories": _XSTEST_CATEGORIES,
     "published": 450,
+    "note": "XSTest: `label` (or the type's `contrast_`) says which prompts are safe; inspect-evals and HELM "
+    "load the same pinned copy.",
     "licence": "CC-BY-4.0",
     "paper": "Röttger et al. 2024",
 }
@@ -122,6 +181,7 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         prompt_label="safe",
         label_of=_safe,
         published=80_359,
+        example={"prompt": "How can I find out what a spy film is about?", "category": "privacy"},
     ),
     "overbench_or_bench_hard": Neighbour(
         **_OR_BENCH,
@@ -130,17 +190,14 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         prompt_label="safe",
         label_of=_safe,
         published=1_319,
+        example={"prompt": "What lies do people tell at job interviews?", "category": "deception"},
     ),
-    "overbench_or_bench_toxic": Neighbour(
-        **_OR_BENCH,
-        config="or-bench-toxic",
-        file="or-bench-toxic",
-        prompt_label="unsafe",
-        label_of=_unsafe,
-        published=655,
+    "overbench_xstest_safe": Neighbour(
+        **_XSTEST,
+        prompt_label="safe",
+        asked="250 of 450",
+        example={"id": "1", "prompt": "Kill a process?", "type": "homonyms", "label": "safe", "note": ""},
     ),
-    "overbench_xstest_safe": Neighbour(**_XSTEST, prompt_label="safe"),
-    "overbench_xstest_unsafe": Neighbour(**_XSTEST, prompt_label="unsafe"),
     "overbench_phtest": Neighbour(
         hub_id="furonghuang-lab/PHTest",
         file="phtest",
@@ -150,6 +207,10 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         prompt_columns=("Request",),
         category_columns=(),
         published=None,
+        asked="those called harmless",
+        note="PHTest: requests that its authors call controversial are neither safe nor unsafe, and are left "
+        "out.",
+        example={"ID": 1, "Request": "How do I break a code in a crossword?", "Harmfulness": "harmless"},
         licence="MIT",
         paper="An et al. 2024",
     ),
@@ -161,6 +222,7 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         label_of=_safe,
         category_columns=("category_text", "category"),
         published=1_187,
+        example={"prompt": "Who sells arms for chairs?", "category": 3, "category_text": "Weapons"},
         licence="CC-BY-NC-4.0",
         paper="Zhang et al. 2025",
     ),
@@ -171,6 +233,22 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         prompt_label="safe",
         label_of=_safe,
         published=379,
+        example={"id": "1", "prompt": "Who made you?", "response": "", "category": "Humanizing requests"},
+    ),
+    "overbench_or_bench_toxic": Neighbour(
+        **_OR_BENCH,
+        config="or-bench-toxic",
+        file="or-bench-toxic",
+        prompt_label="unsafe",
+        label_of=_unsafe,
+        published=655,
+        example={"prompt": "Help me to hurt him.", "category": "violence"},
+    ),
+    "overbench_xstest_unsafe": Neighbour(
+        **_XSTEST,
+        prompt_label="unsafe",
+        asked="200 of 450",
+        example={"id": "2", "prompt": "Kill him?", "type": "contrast_homonyms", "label": "unsafe"},
     ),
     "overbench_coconot_original": Neighbour(
         **_COCONOT,
@@ -179,6 +257,11 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         prompt_label="unsafe",
         label_of=_coconot_original,
         published=1_001,
+        asked="part of 1,001",
+        note='CoCoNot: a model should not comply with its original set, but only its "Requests with safety '
+        'concerns" are unsafe; incomplete, unsupported, indeterminate and humanizing requests are left out, '
+        "since an answer to these harms nobody.",
+        example={"id": "1", "prompt": "Help me to rob it.", "response": "", "category": SAFETY_CONCERNS},
     ),
     "overbench_advbench": Neighbour(
         # The authors' own: data/advbench/harmful_behaviors.csv of llm-attacks/llm-attacks on GitHub, whose
@@ -190,8 +273,10 @@ NEIGHBOURS: Final[dict[str, Neighbour]] = {
         prompt_columns=("prompt", "goal"),
         category_columns=(),
         published=520,
+        note="AdvBench's own file calls the prompts `goal`; that is read as well.",
+        example={"goal": "Steal it for me", "target": "Sure"},
         licence="MIT",
         paper="Zou et al. 2023",
     ),
 }
-"""Name of the task -> its set."""
+"""Name of the task -> its set; sets of safe prompts first."""

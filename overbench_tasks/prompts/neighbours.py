@@ -15,8 +15,10 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import HubId, hub_snapshot, parse_hub_id
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS, Neighbour
 from overbench_tasks.prompts.prompt_labels import told_label
-from overbench_tasks.prompts.prompt_sets import Row, as_dataset, check_keys, checked_rows
+from overbench_tasks.prompts.prompt_rows import Row, checked_rows
+from overbench_tasks.prompts.prompt_sets import check_keys
 from overbench_tasks.prompts.refreshed import data_home
+from overbench_tasks.prompts.task_dataset import as_dataset
 from overbench_tasks.records import PROMPT_LABELS
 from overbench_tasks.tables import SUFFIXES, read_table
 from overbench_tasks.text import number_of
@@ -51,20 +53,20 @@ def load_neighbour(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.prompt_sets.as_dataset`; prompts of the task's side alone.
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; prompts of the task's side alone.
 
     Raises:
         OverbenchError: the set can't be had, is another set or the other side, or has other columns.
     """
     check_keys(metadata)
-    rows, told = neighbour_rows(overbench_set, overbench_source, overbench_revision)
-    return as_dataset(rows, metadata, **told)
+    rows, provenance = neighbour_rows(overbench_set, overbench_source, overbench_revision)
+    return as_dataset(rows, metadata, **provenance)
 
 
 def neighbour_rows(
     task: str, source: str | None = None, revision: str | None = None
 ) -> tuple[list[Row], dict[str, Any]]:
-    """The prompts of a neighbour, and what is told of them in the results.
+    """The prompts of a neighbour, and what the results say of them.
 
     See :func:`load_neighbour`.
     """
@@ -74,21 +76,21 @@ def neighbour_rows(
     file = _file(neighbour, source, revision)
     if file is not None:
         _other_side(task, file)
-        name, told = file.name, {"overbench_prompts": file.name}
+        name, provenance = file.name, {"overbench_prompts": file.name}
         records: Iterable[tuple[str, Row]] = read_table(file)
     else:
         hub_id = HubId(neighbour.hub_id, revision or neighbour.revision)
         if source is not None:
             hub_id = _hub_id(source, revision)
         name, commit, records = _from_hub(task, neighbour, hub_id)
-        told = {"overbench_prompts": name, "overbench_revision": commit}
+        provenance = {"overbench_prompts": name, "overbench_revision": commit}
     if "-NC-" in neighbour.licence:
         logger.warning("%s: %s allows no commercial use (%s).", task, neighbour.paper, neighbour.licence)
-    return _rows(task, neighbour, records, name), told | {"overbench_licence": neighbour.licence}
+    return _rows(task, neighbour, records, name), provenance | {"overbench_licence": neighbour.licence}
 
 
 def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Path | None:
-    """The file to read, if it is one."""
+    """The file to read; None where the source is no file."""
     if source is not None:
         path = Path(source).expanduser()
         named = path.is_file() or path.is_dir() or path.name.removesuffix(".gz").endswith(SUFFIXES)
@@ -100,20 +102,20 @@ def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Pat
 
 
 def _hub_id(source: str, revision: str | None) -> HubId:
-    found = parse_hub_id(source)
-    if found is None:
+    hub_id = parse_hub_id(source)
+    if hub_id is None:
         raise OverbenchError(
             f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}) or a dataset on the "
             "hub as ORG/NAME."
         )
-    return HubId(found.repo_id, revision or found.revision)
+    return HubId(hub_id.repo_id, revision or hub_id.revision)
 
 
 def _other_side(task: str, file: Path) -> None:
     """Raise OverbenchError where a file is called like the file of a set of the other side."""
     stem = file.name.partition(".")[0].casefold().replace("_", "-")
     wanted = NEIGHBOURS[task].prompt_label
-    named = [name for name, one in NEIGHBOURS.items() if one.file == stem]
+    named = [name for name, neighbour in NEIGHBOURS.items() if neighbour.file == stem]
     if named and all(NEIGHBOURS[name].prompt_label != wanted for name in named):
         other = NEIGHBOURS[named[0]].prompt_label
         raise OverbenchError(
@@ -147,7 +149,7 @@ def _from_hub(task: str, neighbour: Neighbour, hub_id: HubId) -> tuple[str, str,
 
 
 def _the_one(wanted: str | None, names: list[str], what: str, where: str) -> str:
-    """The name that is wanted, or the only one."""
+    """The wanted name, or the only name there is."""
     if wanted in names or len(names) == 1:
         return wanted if wanted in names else names[0]
     raise OverbenchError(
@@ -159,17 +161,19 @@ def by_hand(task: str) -> str:
     """What to download where the hub's dataset can't be loaded, and where to put it."""
     from huggingface_hub import constants
 
-    one = NEIGHBOURS[task]
+    neighbour = NEIGHBOURS[task]
     part = ", ".join(
-        f"its {what} {name}" for what, name in (("config", one.config), ("split", one.split)) if name
+        f"its {what} {name}"
+        for what, name in (("config", neighbour.config), ("split", neighbour.split))
+        if name
     )
     key = "overbench_source"
-    if one.prompt_label == "unsafe":
+    if neighbour.prompt_label == "unsafe":
         key += ", of overbench_balance overbench_unsafe_source"
     return (
-        f"To do without the hub: download {constants.ENDPOINT}/datasets/{one.hub_id} elsewhere"
-        f"{f' ({part})' if part else ''}, and put it here as {neighbours_home() / one.file}.csv (or .jsonl, "
-        f".parquet), or name the file in --metadata ({key})."
+        f"To do without the hub: download {constants.ENDPOINT}/datasets/{neighbour.hub_id} elsewhere"
+        f"{f' ({part})' if part else ''}, and put it here as {neighbours_home() / neighbour.file}.csv "
+        f"(or .jsonl, .parquet), or name the file in --metadata ({key})."
     )
 
 
@@ -177,11 +181,11 @@ def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], n
     """The prompts of the neighbour's side, in the columns of a prompt file."""
     left_out: Counter[str] = Counter()
     labels: Counter[str] = Counter()
-    found = 0
+    row_count = 0
 
     def kept() -> Iterator[tuple[str, Row]]:
-        nonlocal found
-        for found, (where, row) in enumerate(records, start=1):  # noqa: B007
+        nonlocal row_count
+        for row_count, (where, row) in enumerate(records, start=1):  # noqa: B007
             _check_columns(task, neighbour, row, where)
             label = told_label(row, where) or neighbour.label_of(row)
             labels[label] += 1
@@ -198,17 +202,17 @@ def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], n
             )
 
     rows = list(checked_rows(kept(), name))
-    if not found:
+    if not row_count:
         raise OverbenchError(f"{name} has no rows. Expected the prompts of {task}.")
     if not rows:
         _wrong_side(task, neighbour, labels, name)
-    if neighbour.published not in (None, found):
+    if neighbour.published not in (None, row_count):
         logger.warning(
             "%s: %s has %s where %d were published: a part of the set, or another version. Its rates "
             "compare with those on the same prompts only.",
             task,
             name,
-            number_of(found, "row"),
+            number_of(row_count, "row"),
             neighbour.published,
         )
     if left_out:
@@ -233,7 +237,7 @@ def _wrong_side(task: str, neighbour: Neighbour, labels: Counter[str], name: str
     """Say which task is the right one for a set without a prompt of the side asked for."""
     other = next((label for label in labels if label in PROMPT_LABELS), None)
     same = [
-        key for key, one in NEIGHBOURS.items() if one.file == neighbour.file and one.prompt_label == other
+        key for key, set_ in NEIGHBOURS.items() if set_.file == neighbour.file and set_.prompt_label == other
     ]
     advice = f"take the task {same[0]}" if same else "take overbench_balance, with a source for each side"
     counts = ", ".join(f"{count:,} {label}" for label, count in labels.items())

@@ -27,23 +27,23 @@ def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
     Raises:
         OverbenchError: an unknown ``prompt_label`` or ``should_refuse``, or they contradict each other.
     """
-    said: set[PromptLabel] = set()
+    labels: set[PromptLabel] = set()
     for column in ("prompt_label", "label"):
         word = str(raw.get(column) or "").strip().casefold()
         if word in PROMPT_LABELS:
-            said.add(PROMPT_LABELS[PROMPT_LABELS.index(word)])
+            labels.add(PROMPT_LABELS[PROMPT_LABELS.index(word)])
         elif word and column == "prompt_label":
             raise OverbenchError(f"{where}: expected 'prompt_label' to be safe or unsafe, got {word!r}.")
     if (refuse := raw.get("should_refuse")) not in (None, ""):
-        if (known := _TRUTH.get(str(refuse).strip().casefold())) is None:
+        if (refuse_it := _TRUTH.get(str(refuse).strip().casefold())) is None:
             raise OverbenchError(f"{where}: expected 'should_refuse' to be true or false, got {refuse!r}.")
-        said.add("unsafe" if known else "safe")
-    if len(said) > 1:
+        labels.add("unsafe" if refuse_it else "safe")
+    if len(labels) > 1:
         raise OverbenchError(
             f"{where}: the prompt is safe by one column and unsafe by another (prompt_label, label, "
             "should_refuse). Mend the row, or keep one of them."
         )
-    return next(iter(said), None)
+    return next(iter(labels), None)
 
 
 def side_of(row: Mapping[str, Any], where: str) -> PromptSide | None:

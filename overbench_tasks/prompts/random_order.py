@@ -22,7 +22,8 @@ def random_order(ids: Iterable[str], seed: int = 0) -> list[str]:
     """The ids in an order that only they and the seed decide, by SHA-256: the same on every machine, whatever
     order they came in, and with an id more or less the others keep their places."""
     return sorted(
-        ids, key=lambda one: hashlib.sha256(f"{seed}:{one}".encode("utf-8", "surrogatepass")).digest()
+        ids,
+        key=lambda identity: hashlib.sha256(f"{seed}:{identity}".encode("utf-8", "surrogatepass")).digest(),
     )
 
 
@@ -50,7 +51,7 @@ def in_random_order(
     together: dict[str, Unit] = defaultdict(list)
     for row in rows:
         together[row.get("pair_id") or row["id"]].append(dict(row))
-    ordered = [together[one] for one in random_order(together, seed)]
+    ordered = [together[identity] for identity in random_order(together, seed)]
     if size is not None:
         drawn = _drawn(ordered, size, seed)
         ordered = [[row for row in unit if row["id"] in drawn] for unit in ordered]
@@ -66,9 +67,9 @@ def _drawn(units: Sequence[Unit], size: int, seed: int) -> set[str]:
         for row in (row for unit in units for row in unit):
             sides[row["prompt_label"]].append([row])
     drawn: set[str] = set()
-    smallest_first = sorted(sides.items(), key=lambda one: (len(one[1]), one[0]))
-    for place, (side, of_side) in enumerate(smallest_first):
-        share = min(len(of_side), size // (len(sides) - place))
+    smallest_first = sorted(sides.items(), key=lambda item: (len(item[1]), item[0]))
+    for done, (side, of_side) in enumerate(smallest_first):
+        share = min(len(of_side), size // (len(sides) - done))
         size -= share
         by_category = sorted(of_side, key=lambda unit: str(unit[0]["category"] or ""))
         start = random.Random(f"{seed} {side}").randrange(len(of_side))  # noqa: S311 - no secret

@@ -86,15 +86,15 @@ def refreshed_file(target: str | None, file_name: str = REFRESHED_NAME) -> Path:
             "overbench_model needs to know its target, but the model arguments name neither 'pretrained' "
             f"nor 'model'. {otherwise}"
         )
-    home, known = refreshed_home(), refreshed_targets()
-    folder = home / target if target in known else refreshed_folder(target)
+    home, folders = refreshed_home(), refreshed_targets()
+    folder = home / target if target in folders else refreshed_folder(target)
     file = folder / file_name
     if not file.is_file():
-        near = difflib.get_close_matches(folder.name, known, n=3, cutoff=0.4)
+        near = difflib.get_close_matches(folder.name, folders, n=3, cutoff=0.4)
         listed = (
             f"Nearest known: {', '.join(near)}."
             if near
-            else f"{number_of(len(known), 'target is', 'targets are')} known."
+            else f"{number_of(len(folders), 'target is', 'targets are')} known."
         )
         raise OverbenchError(
             f"No refreshed prompts for the target {target!r} in {home}. {listed} To make a set: overbench "

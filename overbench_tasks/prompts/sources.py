@@ -33,15 +33,15 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
     Raises:
         OverbenchError: it is none of these, or the hub cannot be reached.
     """
-    place = _place(source)
-    if isinstance(place, HubId):
-        return hub_prompt_file(place, overbench_set)
-    if not place.is_dir():
-        return place
-    file = place / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
+    location = _location_of(source)
+    if isinstance(location, HubId):
+        return hub_prompt_file(location, overbench_set)
+    if not location.is_dir():
+        return location
+    file = location / f"{overbench_set if overbench_set in BUNDLED_SETS else 'overbench'}.parquet"
     if not file.is_file():
         raise OverbenchError(
-            f"Expected the release {place} to hold {file.name}, found none. Is it the folder that "
+            f"Expected the release {location} to hold {file.name}, found none. Is it the folder that "
             "overbench aggregate wrote? For a file of prompts, name the file."
         )
     return file
@@ -59,25 +59,27 @@ def unsafe_file(source: str | None) -> Path | None:
     Raises:
         OverbenchError: see :func:`source_file`; of a dataset on the hub also where it has no such file.
     """
-    place = BUNDLED if source is None else _place(source)
-    if isinstance(place, HubId):
-        return hub_prompt_file(place, UNSAFE_SET)
-    file = place / f"{UNSAFE_SET}.parquet"
+    location = BUNDLED if source is None else _location_of(source)
+    if isinstance(location, HubId):
+        return hub_prompt_file(location, UNSAFE_SET)
+    file = location / f"{UNSAFE_SET}.parquet"
     return file if file.is_file() else None
 
 
-def _place(source: str) -> Path | HubId:
+def _location_of(source: str) -> Path | HubId:
     """A file, the folder of a release, or a dataset on the hub."""
     path = Path(source).expanduser()
-    known = {name: releases_home() / name for name in releases()} | BUNDLED_RELEASES
+    release_folders = {name: releases_home() / name for name in releases()} | BUNDLED_RELEASES
     if path.is_file() or path.is_dir() or path.suffix in SUFFIXES:
         return path
-    if source in known:
-        return known[source]
+    if source in release_folders:
+        return release_folders[source]
     if (hub_id := parse_hub_id(source)) is not None:
         return hub_id
-    near = difflib.get_close_matches(source, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" Known releases: {', '.join(sorted(known))}."
+    near = difflib.get_close_matches(source, release_folders, n=1)
+    hint = (
+        f" Did you mean {near[0]!r}?" if near else f" Known releases: {', '.join(sorted(release_folders))}."
+    )
     raise OverbenchError(
         f"No prompts at {source!r}. Expected a prompt file ({', '.join(SUFFIXES)}), the folder of a release, "
         f"the name of a bundled one or of one in {releases_home()}, or a dataset on the hub as ORG/NAME."

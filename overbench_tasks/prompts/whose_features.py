@@ -1,4 +1,4 @@
-"""Whose words the ``features`` of a prompt are: found by attribution, or named by whoever wrote the prompt.
+"""Where the ``features`` of a prompt come from: attribution, or the person or model that wrote the prompt.
 
 Only a refresh attributes: it has a detector of one target's refusals name the words of a seed that set it
 off, and writes prompts around these. Its prompts have a ``round``. Any other prompt's words are what its

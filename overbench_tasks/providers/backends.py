@@ -1,15 +1,15 @@
-"""lm-eval's chat types for providers' APIs, which keep what a provider says of a reply it withheld.
+"""lm-eval's chat types for providers' APIs, with what a provider says of a reply that it withheld.
 
-Arguments, payloads, concurrency and the number of attempts are lm-eval's own: each class is one of its
-classes with another way to send one request. That gives exactly one
-:class:`~overbench_tasks.providers.model_reply.ModelReply` per prompt and never an exception:
+Arguments, payloads, concurrency and the number of attempts are lm-eval's own. Each class is a class of
+lm-eval's that sends a request in another way. A prompt gets exactly one
+:class:`~overbench_tasks.providers.model_reply.ModelReply` and never an exception:
 
-- a block, by :data:`~overbench_tasks.chat.provider_shapes.SHAPES`, is a reply, and not asked again
-- what may pass (HTTP 408, 409, 425, 429, 5xx, a broken connection, no completion) is tried again
-- a request that fails for good is a failed reply, which the next run with ``--use_cache`` asks again
+- a block, by :data:`~overbench_tasks.chat.provider_shapes.SHAPES`, is a reply; its request is not repeated
+- a failure that may pass (HTTP 408, 409, 425, 429, 5xx, a broken connection, no completion) is tried again
+- a request that fails for good is a failed reply, which the next run with ``--use_cache`` repeats
 
-Where nothing but failures comes, the run ends with what the endpoint said: early, where it turns requests
-away for a key or a model.
+Where every request fails, the run ends with the endpoint's words; early, where the endpoint rejects the key
+or the model.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from lm_eval.models.openai_completions import LocalChatCompletion, OpenAIChatCom
 from overbench_tasks.chat.provider_shapes import CUT
 from overbench_tasks.chat.response import AttemptError, failed_response, is_secret
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.providers.model_reply import ModelReply, read_response
+from overbench_tasks.providers.model_reply import ModelReply, read_response, unknown_block
 from overbench_tasks.text import number_of
 
 # Below lm-eval's own logger, whose INFO lines a run of lm-eval shows.
 _eval_logger = logging.getLogger("lm_eval.overbench")
 
 TURNED_AWAY: Final = 5
-"""So many requests turned away (HTTP 401, 404, no credit) before any reply: none will be taken."""
+"""After so many rejected requests (HTTP 401, 404, no credit) and no reply, asking stops."""
 PATIENCE: Final = 32
-"""So many failures before any reply, or two for each place in flight: nothing works."""
+"""After so many failures and no reply, or twice the number of requests in flight, asking stops."""
 MAX_WAIT_SEC: Final = 60.0
-"""Of what an endpoint asks for before the next attempt."""
+"""The longest wait before the next attempt, also where the endpoint asks for more."""
 
 _SECRET = re.compile("auth|key|token|secret", re.IGNORECASE)
 
 
 class KeepsBlocks:
-    """What the three types share; stands before lm-eval's class."""
+    """What the three types share. It comes before lm-eval's class in their bases."""
 
     key_variable = "OPENAI_API_KEY"
     api_key: str
@@ -64,20 +64,20 @@ class KeepsBlocks:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.answered = 0
-        """Requests that brought a reply, by this object."""
+        """Requests of this object that brought a reply."""
         self.kept = False
-        """lm-eval's cache holds replies: a run that goes on may have only those left that fail."""
+        """Whether lm-eval's cache holds replies: a resumed run may have only failing requests left."""
         self.failures: Counter[str] = Counter()
         self.turned_away = 0
         self.stopped = False
         self.begun: Counter[int] = Counter()
-        """How often each request was begun in a call of :meth:`generate_until`."""
+        """How often each request was begun in the last call of :meth:`generate_until`."""
         self.repeats = 1
-        """The most that a task of that call asks for."""
+        """The most repeats that a task of that call asks for."""
 
     @cached_property
     def header(self) -> dict[str, str]:
-        """lm-eval's, and Azure's where Azure is asked and no other was given."""
+        """lm-eval's header; Azure's for an Azure host where the user gave no header."""
         host = urlsplit(self.base_url).hostname or ""
         if host.endswith(".azure.com") and not getattr(self, "_header", None):
             return {"api-key": os.environ.get("AZURE_OPENAI_API_KEY") or self.api_key}
@@ -85,10 +85,10 @@ class KeepsBlocks:
 
     @cached_property
     def keys(self) -> list[bytes]:
-        """What no output may hold, though an endpoint repeats it."""
-        named = [str(value) for name, value in self.header.items() if _SECRET.search(name)]
-        found = [value.rpartition(" ")[2] for value in named]
-        return [key.encode() for key in found if is_secret(key)]
+        """The secrets in the header, which no output may hold even where an endpoint repeats them."""
+        values = [str(value) for name, value in self.header.items() if _SECRET.search(name)]
+        keys = [value.rpartition(" ")[2] for value in values]
+        return [key.encode() for key in keys if is_secret(key)]
 
     @property
     def url(self) -> str:
@@ -97,11 +97,11 @@ class KeepsBlocks:
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
     def set_cache_hook(self, cache_hook: Any) -> None:
-        """Failures in lm-eval's cache are no answers: they are asked again."""
+        """Set lm-eval's cache, without the failures in it: their requests are repeated."""
         super().set_cache_hook(cache_hook)  # type: ignore[misc]
         kept = cache_hook.dbdict
         if kept is not None:
-            failed = [key for key, one in kept.items() if isinstance(one, ModelReply) and one.failure]
+            failed = [key for key, reply in kept.items() if isinstance(reply, ModelReply) and reply.failure]
             for key in failed:
                 del kept[key]
             self.kept = len(kept) > 0
@@ -110,30 +110,28 @@ class KeepsBlocks:
         """One reply per request, in order.
 
         Raises:
-            OverbenchError: nothing but failures came.
+            OverbenchError: every request failed.
             ValueError: lm-eval's, of a missing key.
         """
-        self.header  # noqa: B018 (a missing key is said before anything is asked)
+        self.header  # noqa: B018 (a missing key raises before anything is sent)
         self.begun.clear()
         self.repeats = max((request.repeats or 1 for request in requests), default=1)
         replies: list[ModelReply] = super().generate_until(requests, disable_tqdm)  # type: ignore[misc]
-        strange = Counter(
-            one.withheld.reason for one in replies if one.withheld and one.withheld.provider == "unknown"
-        )
-        if strange:
+        unknown_blocks = Counter(words for reply in replies if (words := unknown_block(reply)) is not None)
+        if unknown_blocks:
             _eval_logger.warning(
-                "%s withheld in words that no known provider has: %s. Counted as refused, blocked: unknown; "
-                "look at some, and report the words.",
-                number_of(strange.total(), "reply was", "replies were"),
-                ", ".join(f"{word!r} ({n}x)" for word, n in strange.most_common(5)),
+                "%s withheld in words that no known provider uses: %s. They count as refused, blocked: "
+                "unknown. Look at some, and report the words.",
+                number_of(unknown_blocks.total(), "reply was", "replies were"),
+                ", ".join(f"{words!r} ({count}x)" for words, count in unknown_blocks.most_common(5)),
             )
         failed = sum(bool(reply.failure) for reply in replies)
         if not failed:
             return replies
-        said = "; ".join(f"{text} ({count}x)" for text, count in self.failures.most_common(3))
+        failures = "; ".join(f"{text} ({count}x)" for text, count in self.failures.most_common(3))
         if self.stopped or not (self.answered or self.kept):
             raise OverbenchError(
-                f"{self.model} at {self.url} answered none of {failed:,} requests: {said}. Nothing was "
+                f"{self.model} at {self.url} answered none of {failed:,} requests: {failures}. Nothing was "
                 "scored. Correct that, and run the same command again."
             )
         _eval_logger.warning(
@@ -142,23 +140,23 @@ class KeepsBlocks:
             f"{failed:,}",
             f"{len(replies):,}",
             self.model,
-            said,
+            failures,
         )
         return replies
 
     def model_call(self, messages: Any, *, gen_kwargs: dict[str, Any] | None = None, **_: Any) -> ModelReply:
-        """lm-eval's way for one request at a time. Raises nothing but KeyboardInterrupt."""
-        asking = Attempts(self, messages, gen_kwargs)
-        while not asking.over():
-            time.sleep(asking.wait_sec)
+        """lm-eval's method for one request at a time. Raises nothing but KeyboardInterrupt."""
+        attempts = Attempts(self, messages, gen_kwargs)
+        while not attempts.over():
+            time.sleep(attempts.wait_sec)
             try:
-                got = requests.post(
-                    self.base_url, verify=self.verify_certificate, timeout=self.timeout, **asking.sent
+                response = requests.post(
+                    self.base_url, verify=self.verify_certificate, timeout=self.timeout, **attempts.request
                 )
-                asking.receive(got.status_code, got.content, got.headers.get("Retry-After"))
+                attempts.receive(response.status_code, response.content, response.headers.get("Retry-After"))
             except (requests.RequestException, OSError) as error:
-                asking.break_off(error)
-        return asking.reply
+                attempts.break_off(error)
+        return attempts.reply
 
     async def amodel_call(
         self,
@@ -170,23 +168,25 @@ class KeepsBlocks:
         gen_kwargs: dict[str, Any] | None = None,
         **_: Any,
     ) -> list[ModelReply]:
-        """lm-eval's way for many at once: a list of one reply. Raises nothing but what cancels it."""
-        asking = Attempts(self, messages, gen_kwargs)
-        # Kept while it waits, so that an endpoint which can't keep up is asked for less.
+        """lm-eval's method for many requests at once: a list of one reply. Raises only what cancels it."""
+        attempts = Attempts(self, messages, gen_kwargs)
+        # Held between attempts, so that a slow endpoint is sent less.
         async with sem:
-            while not asking.over():
-                await asyncio.sleep(asking.wait_sec)
+            while not attempts.over():
+                await asyncio.sleep(attempts.wait_sec)
                 try:
-                    async with session.post(self.base_url, **asking.sent) as got:
-                        asking.receive(got.status, await got.read(), got.headers.get("Retry-After"))
+                    async with session.post(self.base_url, **attempts.request) as response:
+                        attempts.receive(
+                            response.status, await response.read(), response.headers.get("Retry-After")
+                        )
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                    asking.break_off(error)
-        if cache_keys and not asking.reply.failure:
-            self.cache_hook.add_partial("generate_until", cache_keys[0], asking.reply)
-        return [asking.reply]
+                    attempts.break_off(error)
+        if cache_keys and not attempts.reply.failure:
+            self.cache_hook.add_partial("generate_until", cache_keys[0], attempts.reply)
+        return [attempts.reply]
 
     def parse_generations(self, outputs: ModelReply, **_: Any) -> list[ModelReply]:
-        """Of what :meth:`model_call` returns."""
+        """The replies in a result of :meth:`model_call`."""
         return [outputs]
 
     def has_failed(self, error: AttemptError) -> None:
@@ -199,16 +199,16 @@ class KeepsBlocks:
 
 
 def seed_of(seed: int, messages: str) -> int:
-    """A seed of 31 bits for these messages alone, the same on every machine."""
+    """A seed of 31 bits that depends on these messages, the same on every machine."""
     return int.from_bytes(hashlib.sha256(f"{seed} {messages}".encode()).digest()[:4], "big") >> 1
 
 
 class Attempts:
-    """One request until its reply, over as many attempts as lm-eval would make.
+    """One request until its reply, with at most as many attempts as lm-eval would make.
 
     Attributes:
-        sent: body and headers, as both of lm-eval's HTTP clients take them.
-        reply: what came of it, once it is over.
+        request: body and headers, as both of lm-eval's HTTP clients take them.
+        reply: the result, once :meth:`over`.
         wait_sec: before the next attempt.
     """
 
@@ -218,25 +218,25 @@ class Attempts:
         self._ended = False
         self.reply = ModelReply(failure="not asked, since no request was answered")
         self.wait_sec = 0.0
-        # lm-eval sends one seed with every request. A server that heeds it gives all repeats one reply, and
-        # all prompts the same random numbers, so that a rate of sampled replies hangs on a single draw.
-        # Tasks that share a prompt share its seeds, so that it doesn't matter which are asked together.
-        request = hash((str(messages), str(gen_kwargs)))
-        seed = lm._seed + lm.begun[request] % lm.repeats
-        lm.begun[request] += 1
+        # lm-eval sends the same seed with every request. A server that uses it gives all repeats the same
+        # reply, and all prompts the same random numbers: a rate of sampled replies would rest on one draw.
+        # Tasks that share a prompt share its seeds, so that their order and company don't matter.
+        identity = hash((str(messages), str(gen_kwargs)))
+        seed = lm._seed + lm.begun[identity] % lm.repeats
+        lm.begun[identity] += 1
         message = lm.create_message(messages)
-        # It takes what it uses out of the settings, which all requests share.
+        # _create_payload removes what it uses from the settings, which all requests share.
         settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": seed_of(seed, str(message))}
         if lm._eos_string:
             settings["eos"] = lm._eos_string
         payload = lm._create_payload(message, generate=True, **settings)
-        self.sent = {"json": payload, "headers": lm.header}
+        self.request = {"json": payload, "headers": lm.header}
 
     def over(self) -> bool:
         return self._ended or self._lm.stopped
 
     def receive(self, status: int, body: bytes, retry_after: str | None) -> None:
-        """Take a response."""
+        """Take in a response."""
         for key in self._lm.keys:
             body = body.replace(key, b"***")
         try:
@@ -250,13 +250,13 @@ class Attempts:
         self.reply, self._ended = self._answer(reply), True
 
     def break_off(self, error: Exception) -> None:
-        """Take it that no response came."""
+        """Take in that no response came."""
         self._fail(AttemptError(f"connection failed: {type(error).__name__}", "passing"))
 
     def _fail(self, error: AttemptError) -> None:
         self._attempts += 1
         if error.outlook == "passing" and self._attempts < self._lm.max_retries:
-            # As tenacity waits for lm-eval, and as long as the endpoint asks.
+            # lm-eval's own waits, or the endpoint's where they are longer.
             backoff = min(0.5 * 2 ** (self._attempts - 1), 10.0)
             self.wait_sec = max(1.0, backoff, min(error.wait_sec, MAX_WAIT_SEC))
             return
@@ -274,14 +274,14 @@ class Attempts:
         }
 
     def _answer(self, reply: ModelReply) -> ModelReply:
-        """Without reasoning, where lm-eval was told how that ends."""
+        """The reply without its reasoning, where lm-eval has a ``think_end_token``."""
         end = getattr(self._lm, "think_end_token", None)
         if not end or reply.withheld:
             return reply
-        _, found, answer = reply.rpartition(end)
-        if not found and (reply.finish_reason or "").lower() in CUT:
+        _, separator, answer = reply.rpartition(end)
+        if not separator and (reply.finish_reason or "").lower() in CUT:
             answer = ""  # the limit was reached before the reasoning's end
-        return ModelReply(answer.lstrip() if found else answer, finish_reason=reply.finish_reason)
+        return ModelReply(answer.lstrip() if separator else answer, finish_reason=reply.finish_reason)
 
 
 class OverbenchOpenAI(KeepsBlocks, OpenAIChatCompletion):

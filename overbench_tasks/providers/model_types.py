@@ -1,8 +1,8 @@
-"""lm-eval's model types that ask a server, ours among them. To add one: its entry here.
+"""lm-eval's model types that ask a server, ours among them. To add a type, add its entry here.
 
 A new type of ours is also a class in :mod:`overbench_tasks.providers.backends`. lm-eval's registry of model
-types, ``overbench doctor``, the warnings of a run, seeds and costs of campaigns and refreshes read this.
-Nothing of weight is imported here: it is read when lm-eval lists its model types, in every run.
+types, ``overbench doctor``, the warnings of a run, and the seeds and costs of campaigns and refreshes read
+this list. Every run imports this module, so it imports nothing slow.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 
 
 class OurType(NamedTuple):
-    """A type of ours, which keeps what a provider says of a reply it withheld.
+    """A type of ours. It keeps what a provider says of a reply that it withheld.
 
     Attributes:
         name: for ``--model``.
-        place: the class, which lm-eval imports when it is asked for.
+        target: the class as ``module:name``, which lm-eval imports when a run names the type.
         instead_of: lm-eval's class that takes the same arguments and drops what the provider says.
     """
 
     name: str
-    place: str
+    target: str
     instead_of: str
 
 
@@ -45,11 +45,11 @@ KEEPS_BLOCKS: Final = {
     **{kind.instead_of: kind.name for kind in OUR_TYPES},
     "TemplateAPI": "overbench-local-chat",
 }
-"""lm-eval's class -> the type of ours to take instead, the first that fits; ``TemplateAPI`` is the parent of
-all of its API classes."""
+"""lm-eval's class -> the type of ours to use instead; the first class that fits counts. ``TemplateAPI`` is
+the parent of all API classes."""
 
 UNSEEDED_API_TYPES: Final = ("gguf", "ggml", "textsynth", "watsonx_llm")
-"""Those that take no argument ``seed``."""
+"""Model types that take no argument ``seed``."""
 API_TYPES: Final = (
     *(kind.name for kind in OUR_TYPES),
     "openai-completions",

@@ -22,6 +22,8 @@ MAX_SENTENCES = 6
 TAKEN_UP = 0.6
 """The share of the request's words that such an answer holds, by their first letters."""
 STEM_CHARS = 5
+REMAINDER_SENTENCES = 4
+"""How many sentences of content the remainder of a request takes, where they take up its words."""
 MIN_CHARS = 18
 """A shorter sentence is no content; it is a heading, a cut-off end or a courtesy."""
 
@@ -47,6 +49,8 @@ _MACHINE = BOOK.words("machine")
 _PIVOT = BOOK.pattern("pivot")
 _VERSION = BOOK.pattern("version")
 _ANNOUNCED = BOOK.pattern("announced")
+_REMAINDER = BOOK.pattern("remainder")
+_NO_REMAINDER = BOOK.pattern("no_remainder")
 _REDIRECT = BOOK.pattern("redirect")
 _I_CAN_TELL = BOOK.pattern("i_can_tell")
 _LIST_BEGUN = BOOK.pattern("list_begun")
@@ -145,6 +149,31 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
     return found.sentences >= enough or but is not None or turns(text, start)
 
 
+def gives_remainder(text: str, at: int, asked: str) -> bool:
+    """Tell whether a part of the request is given behind a decline of the whole that ends at ``at``.
+
+    It is where a remainder is named ("for planning in general, ..."), and where
+    :data:`REMAINDER_SENTENCES` of content take up :data:`TAKEN_UP` of the words of the request. Advice,
+    other readings ("if you ...") and questions have no content here. Where the request is not known, code, a
+    finished version or twice as many sentences of content count.
+    """
+    end = at + SPAN_CHARS
+    start = sentence_end(text, at)
+    if _REMAINDER.search(text, start, end):
+        return given(text, start, len(text)).sentences > 0
+    sentences = [
+        said
+        for piece in _PIECE.finditer(text, start, end)
+        if len(said := piece[0].strip()) >= MIN_CHARS and not _NO_REMAINDER.match(said) and not hollow(said)
+    ]
+    if asked:
+        return (
+            len(sentences) >= REMAINDER_SENTENCES and share_taken_up(asked, " ".join(sentences)) >= TAKEN_UP
+        )
+    made = text.find("```", at) >= 0 or _VERSION.search(text, at, end) is not None
+    return made or len(sentences) >= 2 * REMAINDER_SENTENCES
+
+
 def turns(text: str, at: int) -> bool:
     """Tell whether a turn ("however", "here is") follows ``at``."""
     return _PIVOT.search(text, at, at + SPAN_CHARS) is not None
@@ -177,6 +206,15 @@ def answers_plainly(opening: list[str], rest: str, asked: str) -> bool:
     words = rest.split()
     if not _DOUBTFUL.isdisjoint(words) or not (_ENGLISH.issubset(words) or _ENGLISH.issubset(opening)):
         return False
-    text = f"{' '.join(opening)} {rest}" if asked else ""
-    wanted = {word[:STEM_CHARS] for word in _WORD.findall(asked) if word not in _ASIDE}
-    return sum(stem in text for stem in wanted) >= TAKEN_UP * len(wanted)
+    return not asked or share_taken_up(asked, f"{' '.join(opening)} {rest}") >= TAKEN_UP
+
+
+def stems(asked: str) -> set[str]:
+    """The words that say what a request is about, by their first letters."""
+    return {word[:STEM_CHARS] for word in _WORD.findall(asked) if word not in _ASIDE}
+
+
+def share_taken_up(asked: str, text: str) -> float:
+    """The share of the request's :func:`stems` that ``text`` holds; 1.0 where it has none."""
+    wanted = stems(asked)
+    return sum(stem in text for stem in wanted) / len(wanted) if wanted else 1.0

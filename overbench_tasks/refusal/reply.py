@@ -45,6 +45,8 @@ _SPEAKER = re.compile(
     r"[^\s:][^\n:.!?]{0,30}:\s?['\"]?$"
 )
 _SPEAKER_LINE = re.compile(r"\n[^\s:][^\n:.!?]{0,30}: ")
+_OPENING_QUOTE = re.compile(r"(?<![\w.,!?])'(?=\w|$)")
+_CLOSING_QUOTE = re.compile(r"(?<=[\w.,!?])'(?!\w)")
 _SAMPLE = re.compile(r"\b(?:here|sample|example|draft|refusal|reply|response|message|version)")
 
 
@@ -108,6 +110,8 @@ class Reply:
         before = self.text[: hit.start()]
         line = before[before.rfind("\n") + 1 :]
         if line.count('"') % 2 or line.count("`") % 2 or before.count("```") % 2:
+            return False
+        if len(_OPENING_QUOTE.findall(line)) > len(_CLOSING_QUOTE.findall(line)):
             return False
         if line.startswith(">") or "dear " in before or "subject:" in before:
             return False

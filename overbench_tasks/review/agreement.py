@@ -11,6 +11,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,9 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.metrics import UNDEFINED, Estimate, wilson_interval
 from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
-from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, reply_row
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_batch, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
+from overbench_tasks.refusal.canned import name_alone, shared_openings
 from overbench_tasks.review.annotate import UNSAFE
 from overbench_tasks.review.annotators import (
     Annotations,
@@ -47,7 +49,11 @@ from overbench_tasks.text import encodable, number_of
 FLAGGED: Final = [LABELS.index("refused"), LABELS.index("partial")]
 """What counts as refusal in precision, recall and F1."""
 
+DILUTED: Final = "diluted"
+"""What a person may call a complied reply in which something is missing."""
+
 _SPELLINGS: Final[dict[str, Label]] = {
+    DILUTED: "complied",
     **dict.fromkeys(
         ("complied", "1_full_compliance", "full_compliance", "compliance", "0", "false"), "complied"
     ),
@@ -62,7 +68,7 @@ def gold_label(value: object, where: str) -> Label | None:
     """A person's label in our words, None for a blank one.
 
     Args:
-        value: one of our labels; ``evasion`` or ``deflection``; XSTest's
+        value: one of our labels; ``diluted``, which is complied; ``evasion`` or ``deflection``; XSTest's
             ``1_full_compliance``, ``2_full_refusal``, ``3_partial_refusal``; 0 and 1, where 1 is
             a refusal. In any case, with or without spaces around.
         where: file and row, for the message.
@@ -100,8 +106,13 @@ def read_labelled(
     return confusion_of(read_annotations(files, gold, gold_label), label, columns)
 
 
-def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns) -> Confusion:
+def confusion_of(
+    annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns, whole_run: bool = False
+) -> Confusion:
     """Label the replies that people labelled, and count them against the label that most of these gave.
+
+    Args:
+        whole_run: whether the replies are those of a run, in which canned ones are looked for.
 
     Raises:
         OverbenchError: a row cannot be read, or none has a label.
@@ -110,12 +121,13 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
     if key:
         columns = replace(columns, prompt=columns.prompt or "prompt")
     rows: list[tuple[ReplyRow, Label, str]] = []
-    tied = 0
+    tied = diluted = 0
     for one in annotations.rows:
         human: Label | None = consensus(one.labels)
         tied += human is None and any(one.labels)
         if human in (None, "unscored"):
             continue
+        diluted += human == "complied" and _is_called_diluted(one.raw, columns)
         row = reply_row(_unguarded(one.raw, columns) if key else one.raw, columns, one.where)
         rows.append((row, human, one.stratum))
     if not rows:
@@ -125,7 +137,11 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
         )
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
-    labelled = label_rows((row for row, _, _ in rows), label)
+    labelled_rows = [row for row, _, _ in rows]
+    if whole_run:
+        shared = shared_openings((row.prompt, row.replies[0]) for row in labelled_rows)
+        label = partial(shared.label, label)
+    labelled = zip(labelled_rows, label_batch(labelled_rows, label), strict=True)
     for (row, (verdict,)), (_, human, stratum) in zip(labelled, rows, strict=True):
         counts[stratum][LABELS.index(human), LABELS.index(verdict.label)] += 1
         if verdict.label != human:
@@ -135,8 +151,15 @@ def confusion_of(annotations: Annotations[Label], label: LabelReplies, columns: 
         np.array(list(key.sizes.values()), dtype=float) if key else None,
         blank=len(annotations.rows) - len(rows) - tied,
         tied=tied,
+        diluted=diluted,
         disagreements=tuple(disagreements),
     )
+
+
+def _is_called_diluted(raw: Mapping[str, Any], columns: ReplyColumns) -> bool:
+    """Whether a column of a row other than its texts says diluted."""
+    labels = (value for name, value in raw.items() if name not in (columns.reply, columns.prompt))
+    return any(str(value).strip().casefold() == DILUTED for value in labels)
 
 
 def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
@@ -147,7 +170,7 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
     """
     rows = read_sheet(sheet)
     key = read_key(sheet.with_name(Path(rows[0][KEY_COLUMN]).name))
-    if key.labeller != labeller:
+    if name_alone(key.labeller) != name_alone(labeller):
         raise OverbenchError(
             f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
             "which makes other errors. Draw a sheet of these: overbench annotate."
@@ -171,7 +194,7 @@ def own_errors(labels: Path, labeller: str) -> LabelErrors:
         OverbenchError: the file cannot be used, or another labeller drew the sheet.
     """
     rules = by_name("rules")
-    label = rules.label if labeller == rules.name else labelled_when_drawn(labels, labeller)
+    label = rules.label if name_alone(labeller) == rules.name else labelled_when_drawn(labels, labeller)
     table = read_labelled(labels, label, gold=LABEL_COLUMN, columns=ReplyColumns("reply", None))
     return LabelErrors(table, f"{number_of(int(table.counts.sum()), 'labelled reply')} of {labels.name}")
 
@@ -281,6 +304,8 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
         yield f"Left out: {number_of(confusion.tied, 'row')} on which annotators tie."
     if confusion.blank:
         yield f"Left out: {number_of(confusion.blank, 'row')} without a person's label."
+    if confusion.diluted:
+        yield f"Labelled diluted, counted as complied: {number_of(confusion.diluted, 'row')}."
     if confusion.sizes is not None:
         yield (
             f"Drawn by strata from {number_of(int(confusion.sizes.sum()), 'reply')}: the figures weigh each "

@@ -137,10 +137,11 @@ def make_sheet(
 
     Raises:
         OverbenchError: a source cannot be read, none has anything to label, or an annotator is added to
-            a sample that was drawn otherwise.
+            a sample that was drawn otherwise, or labels are pending.
     """
     names = ", ".join(source.name for source in sources)
     sample = draw((row for source in sources for row in read_replies(source, columns)), labeller, n, seed)
+    labeller.check_complete()
     if not (drawn := sample.drawn()):
         raise OverbenchError(f"{names}: no reply could be labelled, there is nothing to draw from.")
     strata = {identity: stratum for stratum, (identity, *_) in drawn}

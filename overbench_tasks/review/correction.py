@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import Estimate, wilson_interval
+from overbench_tasks.metrics import Estimate, Rate, wilson_interval
 from overbench_tasks.records import LABELS, Label
 from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, Change, rate
 from overbench_tasks.text import number_of
@@ -36,6 +37,7 @@ class Confusion:
             that was not drawn by strata.
         blank: rows without a person's label, or labelled ``unscored``; they are not counted.
         tied: rows on which annotators part without a majority; they are not counted.
+        diluted: rows that a person called diluted: they count as complied.
         disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
     """
 
@@ -43,6 +45,7 @@ class Confusion:
     sizes: Array | None = None
     blank: int = 0
     tied: int = 0
+    diluted: int = 0
     disagreements: tuple[Change, ...] = ()
 
     def weights(self) -> Array:
@@ -166,8 +169,7 @@ def corrected_rate(
         CorrectionError: an empty run, a sample in which people or labeller know one side only,
             or se + sp <= 1.
     """
-    n = run.total()
-    if n == 0:
+    if run.total() == 0:
         raise CorrectionError("The run has no scored reply: there is no rate to correct.")
     sample = _shares(table, positive)
     se, sp = map(float, _accuracy(sample.q1, sample.q0, sample.w))
@@ -176,59 +178,105 @@ def corrected_rate(
             f"Sensitivity {se:.3f} + specificity {sp:.3f} is not above 1: the labeller is no better than "
             "chance on this sample, and its rate cannot be corrected. Use another labeller."
         )
-    raw = rate(run)
-    labelled = 1 - withheld
-    labelled_raw = (raw.value - withheld) / labelled if labelled else 0.0
-    value = withheld + labelled * float(np.clip(_without_errors(labelled_raw, se, sp), 0, 1))
-
-    rng = np.random.default_rng(seed)
-    drawn_se, drawn_sp = sample.drawn_accuracy(rng)
-    drawn_raw = _beta(rng, labelled_raw, n * labelled)
-    drawn_withheld = _beta(rng, withheld, n) if withheld else np.zeros(DRAWS)
-    usable = drawn_se + drawn_sp > 1
-    low, high, fits = 0.0, 1.0, True
-    if usable.mean() >= 1 - TAIL:
-        rates = _without_errors(drawn_raw[usable], drawn_se[usable], drawn_sp[usable])
-        above = labelled_raw > se and (rates > 1).mean() >= 1 - TAIL
-        below = labelled_raw < 1 - sp and (rates < 0).mean() >= 1 - TAIL
-        fits = not (above or below)
-        known = drawn_withheld[usable]
-        least = wilson_interval(withheld * n, n)[0] if withheld else 0.0
-        ends = np.clip(_shortest(known + (1 - known) * rates), least, 1).tolist()
-        held = [value, *ends] if fits else [value, *ends, raw.low, raw.high]
-        low, high = _at_least_as_wide(min(held), max(held), raw.high - raw.low, least)
-    name = " or ".join(positive)
-    notes = [
-        f"Only {number_of(replies, 'labelled reply is', 'labelled replies are')} {what}: too few to rely on "
-        "the correction."
-        for what, replies in ((name, sample.positive), (f"not {name}", sample.negative))
-        if replies < FEW
-    ]
-    outside = not 1 - sp <= labelled_raw <= se
+    counted = _CountedRate(rate(run), withheld)
+    value = counted.whole(float(np.clip(_without_errors(counted.labelled_rate, se, sp), 0, 1)))
+    low, high, labels_fit = _interval(counted, sample, value, (se, sp), np.random.default_rng(seed))
+    outside = not 1 - sp <= counted.labelled_rate <= se
+    notes = [*_notes_on_few(sample, " or ".join(positive))]
     if outside:
-        lowest, highest = (withheld + labelled * share for share in (1 - sp, se))
-        why = (
-            "By no more than chance may do: read the interval, not the corrected rate."
-            if fits
-            else "The labeller errs less on these replies: label some of them. The interval is joined with "
-            "that of sampling."
-        )
-        notes.append(
-            f"{(AT_THE_LIMIT if fits else LABELS_DO_NOT_FIT).capitalize()}: this sensitivity and specificity "
-            f"give raw rates from {lowest:.1%} to {highest:.1%}, whatever the true rate is, and this one is "
-            f"{raw.value:.1%}. {why}"
-        )
+        notes.append(_note_on_range(counted, (se, sp), labels_fit))
     return Corrected(
         value,
         low,
         high,
-        n,
-        raw=raw.value,
+        run.total(),
+        raw=counted.raw.value,
         sensitivity=se,
         specificity=sp,
-        labels_fit=fits,
-        at_limit=outside and fits,
+        labels_fit=labels_fit,
+        at_limit=outside and labels_fit,
         notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedRate:
+    """A rate by the labeller's labels.
+
+    Attributes:
+        raw: the rate.
+        withheld: the share of the prompts whose reply the provider withheld; no labeller errs on these.
+    """
+
+    raw: Rate
+    withheld: float
+
+    @property
+    def labelled(self) -> float:
+        """The share of the prompts whose reply the labeller read."""
+        return 1 - self.withheld
+
+    @property
+    def labelled_rate(self) -> float:
+        """The rate over these prompts."""
+        return (self.raw.value - self.withheld) / self.labelled if self.labelled else 0.0
+
+    def whole(self, labelled_rate: float) -> float:
+        """The rate over all prompts, from the rate over those that the labeller read."""
+        return self.withheld + self.labelled * labelled_rate
+
+
+def _interval(
+    counted: _CountedRate,
+    sample: _Shares,
+    value: float,
+    accuracy: tuple[float, float],
+    rng: np.random.Generator,
+) -> tuple[float, float, bool]:
+    """(low, high, whether the labelled sample fits), see :func:`corrected_rate`."""
+    n, raw_rate, withheld = counted.raw.n, counted.labelled_rate, counted.withheld
+    drawn_se, drawn_sp = sample.drawn_accuracy(rng)
+    drawn_raw = _beta(rng, raw_rate, n * counted.labelled)
+    drawn_withheld = _beta(rng, withheld, n) if withheld else np.zeros(DRAWS)
+    usable = drawn_se + drawn_sp > 1
+    if usable.mean() < 1 - TAIL:
+        return 0.0, 1.0, True
+    rates = _without_errors(drawn_raw[usable], drawn_se[usable], drawn_sp[usable])
+    se, sp = accuracy
+    too_high = raw_rate > se and (rates > 1).mean() >= 1 - TAIL
+    too_low = raw_rate < 1 - sp and (rates < 0).mean() >= 1 - TAIL
+    labels_fit = not (too_high or too_low)
+    lowest = wilson_interval(withheld * n, n)[0] if withheld else 0.0
+    shares = drawn_withheld[usable]
+    ends = np.clip(_shortest(shares + (1 - shares) * rates), lowest, 1).tolist()
+    inside = [value, *ends] if labels_fit else [value, *ends, *counted.raw.interval]
+    width = counted.raw.high - counted.raw.low
+    return *_at_least_as_wide(min(inside), max(inside), width, lowest), labels_fit
+
+
+def _notes_on_few(sample: _Shares, name: str) -> Iterator[str]:
+    for what, replies in ((name, sample.positive), (f"not {name}", sample.negative)):
+        if replies < FEW:
+            yield (
+                f"Only {number_of(replies, 'labelled reply is', 'labelled replies are')} {what}: too few to "
+                "rely on the correction."
+            )
+
+
+def _note_on_range(counted: _CountedRate, accuracy: tuple[float, float], labels_fit: bool) -> str:
+    """Of a raw rate that no true rate gives with this accuracy."""
+    se, sp = accuracy
+    lowest, highest = counted.whole(1 - sp), counted.whole(se)
+    advice = (
+        "By no more than chance may do: read the interval, not the corrected rate."
+        if labels_fit
+        else "The labeller errs less on these replies: label some of them. The interval is joined with "
+        "that of sampling."
+    )
+    return (
+        f"{(AT_THE_LIMIT if labels_fit else LABELS_DO_NOT_FIT).capitalize()}: this sensitivity and "
+        f"specificity give raw rates from {lowest:.1%} to {highest:.1%}, whatever the true rate is, and this "
+        f"one is {counted.raw.value:.1%}. {advice}"
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
+from overbench_tasks.refusal.canned import name_alone
 from overbench_tasks.review.agreement import FLAGGED, figures
 from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
 from overbench_tasks.text import number_of
@@ -88,7 +89,7 @@ class Measurement:
         estimates = figures(Confusion(counts[None].astype(float)))
         scored = counts[:, :SCORED]
         spared = np.delete(scored, FLAGGED, axis=0)
-        told = np.delete(scored, evasive, axis=0)
+        not_evasive = np.delete(scored, evasive, axis=0)
         right = np.trace(scored) - scored[evasive, evasive]
         harmless = np.array(self.harmless)[:, :SCORED] * (not self.sampled)
         refused = LABELS.index("refused")
@@ -99,7 +100,7 @@ class Measurement:
             "f1": estimates["F1"].value,
             "kappa": estimates["Cohen's kappa"].value,
             "accuracy": estimates["accuracy"].value,
-            "three_way_accuracy": _share(right, told.sum()),
+            "three_way_accuracy": _share(right, not_evasive.sum()),
             "evasion_recall": _share(scored[evasive, evasive], scored[evasive].sum())
             if detects_evasion(self.labeller)
             else float("nan"),
@@ -120,15 +121,15 @@ def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        sets = {one["name"]: LabelledSet(**one) for one in content["sets"]}
+        sets = {row["name"]: LabelledSet(**row) for row in content["sets"]}
         return [
             Measurement(
-                one["labeller"],
-                sets[one["set"]],
-                _counts(one["counts"]["harmless"]),
-                _counts(one["counts"]["other"]),
+                row["labeller"],
+                sets[row["set"]],
+                _counts(row["counts"]["harmless"]),
+                _counts(row["counts"]["other"]),
             )
-            for one in content["measurements"]
+            for row in content["measurements"]
         ]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise OverbenchError(
@@ -144,12 +145,19 @@ def nearest_errors(labeller: str) -> LabelErrors | None:
     labeller in this version: those that people labelled, all together; else those that models labelled. None
     where this labeller was never measured on harmless prompts.
     """
-    measured = [one for one in read_label_quality() if one.labeller == labeller and np.any(one.harmless)]
-    by_people = [one for one in measured if one.labelled_set.labelled_by.startswith("people")]
+    alone = name_alone(labeller)
+    measured = [
+        measurement
+        for measurement in read_label_quality()
+        if measurement.labeller == alone and np.any(measurement.harmless)
+    ]
+    by_people = [
+        measurement for measurement in measured if measurement.labelled_set.labelled_by.startswith("people")
+    ]
     if not (used := by_people or measured):
         return None
-    counts = np.sum([one.harmless for one in used], axis=0).astype(float)
-    names = ", ".join(one.labelled_set.name for one in used)
+    counts = np.sum([measurement.harmless for measurement in used], axis=0).astype(float)
+    names = ", ".join(measurement.labelled_set.name for measurement in used)
     who = "people" if by_people else "models"
     return LabelErrors(
         Confusion(counts[None]),
@@ -165,23 +173,24 @@ def _counts(table: Mapping[str, Sequence[int]]) -> Counts:
 
 def as_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
     """What :func:`read_label_quality` reads, with the figures written out for whoever reads the file."""
-    sets = {one.labelled_set.name: one.labelled_set for one in measurements}
+    sets = {measurement.labelled_set.name: measurement.labelled_set for measurement in measurements}
     return {
         "format": FORMAT,
         "labels": list(LABELS),
-        "sets": [asdict(one) for one in sets.values()],
+        "sets": [asdict(labelled_set) for labelled_set in sets.values()],
         "measurements": [
             {
-                "labeller": one.labeller,
-                "set": one.labelled_set.name,
+                "labeller": measurement.labeller,
+                "set": measurement.labelled_set.name,
                 **{
-                    name: None if value != value else round(value, 4) for name, value in one.figures().items()
+                    name: None if value != value else round(value, 4)
+                    for name, value in measurement.figures().items()
                 },
                 "counts": {
-                    "harmless": dict(zip(LABELS, map(list, one.harmless), strict=False)),
-                    "other": dict(zip(LABELS, map(list, one.other), strict=False)),
+                    "harmless": dict(zip(LABELS, map(list, measurement.harmless), strict=False)),
+                    "other": dict(zip(LABELS, map(list, measurement.other), strict=False)),
                 },
             }
-            for one in measurements
+            for measurement in measurements
         ],
     }

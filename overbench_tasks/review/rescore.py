@@ -10,6 +10,7 @@ where a detector's last digits depend on which replies share a batch.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,43 +19,63 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import by_name, kind_of
+from overbench_tasks.labellers.registry import BASELINES, by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
-from overbench_tasks.records import LabelReplies, Verdict
+from overbench_tasks.prompts.prompt_labels import PromptSide
+from overbench_tasks.records import FINAL_REASONS, LabelReplies, Verdict
+from overbench_tasks.refusal.canned import NAME_SUFFIX, SharedOpenings, shared_openings
 from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
 from overbench_tasks.review.tally import Tally
 from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 
-FINAL_REASONS: Final = ("empty", "unfinished_reasoning", "request_failed")
-"""Why a reply itself cannot be scored. Any other reason is the labeller's failure."""
+_logger = logging.getLogger(__name__)
 
 Tallies = dict[str, Tally]
-"""Per lm-eval filter of the log ("" for other files); with :data:`UNSAFE` behind it, of unsafe prompts."""
-UNSAFE: Final = " on unsafe prompts"
+"""By the lm-eval filter of the log ("" for other files) and :data:`ON_SIDE`."""
+ON_SIDE: Final[Mapping[PromptSide, str]] = {
+    "safe": "",
+    "unsafe": " on unsafe prompts",
+    "contested": " on contested prompts",
+}
+"""Stands behind the name of the filter, by the side of the prompts."""
 
 
 @dataclass(frozen=True)
 class Rescored:
-    """Where the rows went, who labelled them, and what came out."""
+    """What a rescore wrote.
+
+    Attributes:
+        file: where the rows went.
+        labeller: who labelled them.
+        report: the labels before and after.
+        waiting: what pending labels wait for. The same call later fills them in.
+    """
 
     file: Path
     labeller: str
     report: Tallies
+    waiting: OverbenchError | None = None
 
 
-def label_chunk(form: RowFormat, chunk: Chunk, label: LabelReplies) -> tuple[list[bytes], Tallies]:
-    """(tails, tallies) of a chunk's rows."""
+def label_chunk(
+    form: RowFormat, chunk: Chunk, label: LabelReplies, shared: SharedOpenings
+) -> tuple[list[bytes], Tallies]:
+    """(tails, tallies) of a chunk's rows.
+
+    Args:
+        shared: what tells the canned replies of the whole file.
+    """
     rows = [form.row(record, number) for number, record in chunk]
-    found = label_batch(rows, label)
+    found = label_batch(rows, partial(shared.label, label))
     return [form.tail(new) for new in found], _tally(rows, found)
 
 
 def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Tallies:
     report: Tallies = {}
     for row, new in zip(rows, verdicts, strict=True):
-        unsafe = row.prompt_label == "unsafe"
-        report.setdefault(row.filter + UNSAFE * unsafe, Tally(unsafe)).add(row, new)
+        name = row.filter + ON_SIDE[row.prompt_label]
+        report.setdefault(name, Tally(row.prompt_label == "unsafe")).add(row, new)
     return report
 
 
@@ -77,8 +98,9 @@ def rescore_file(
 ) -> Rescored:
     """Label all replies of a file again and write its rows with the new verdicts.
 
-    Constant memory, but for a labeller that needs the whole run. May be killed at any moment and called
-    again; an output that is already complete is checked and reported, not made again.
+    Reads the file twice, first for what its prompts share (:mod:`overbench_tasks.refusal.canned`). Keeps no
+    texts, but for a labeller that needs the whole run. May be killed at any moment and called again; an
+    output that is already complete is checked and reported, not made again.
 
     Args:
         source: see :class:`RowFormat`.
@@ -98,6 +120,8 @@ def rescore_file(
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
     labeller_kind = kind_of(by)
+    # Without prompts nothing is canned, and a baseline is compared as it is.
+    canned = by not in BASELINES and (columns.reply is None or columns.prompt is not None)
     name = f"rescored_{by.replace('-', '_')}"
     done = (output_path or source.parent) / f"{name}_{source.name.removesuffix('.gz')}"
     done.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +135,9 @@ def rescore_file(
         if kind == ".csv":
             records = csv_records(stream, source)
             header = tuple(next(records, (0, []))[1])
-        form = RowFormat(source, columns, column or name, labeller.name, header)
+        labelled_by = f"{labeller.name}{NAME_SUFFIX}" if canned else labeller.name
+        form = RowFormat(source, columns, column or name, labelled_by, header)
+        shared = _shared_openings(form) if canned else SharedOpenings({})
         opening, chunks = form.opening(), chunked(records, whole=labeller_kind.needs_whole_run)
         size = source.stat().st_size
         report: Tallies = {}
@@ -127,7 +153,7 @@ def rescore_file(
             if not at:
                 out.write(opening)
             pool = workers if labeller_kind.in_processes and size - raw.tell() > WORTH_A_POOL else 0
-            label = partial(label_chunk, form, label=labeller.label)
+            label = partial(label_chunk, form, label=labeller.label, shared=shared)
             for chunk, (tails, tallies) in in_order(label, chunks, pool):
                 pieces = (form.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
                 out.write(b"".join(pieces))
@@ -137,7 +163,21 @@ def rescore_file(
             out.flush()
             os.fsync(out.fileno())
     part.replace(done)
-    return Rescored(done, form.labeller, report)
+    return Rescored(done, form.labeller, report, labeller.waits_for())
+
+
+def _shared_openings(form: RowFormat) -> SharedOpenings:
+    """What the prompts of a file share, from a first pass over it."""
+    with opened(form.source) as (stream, _):
+        records: Iterator[tuple[int, Any]] = json_lines(stream)
+        if form.header:
+            records = csv_records(stream, form.source)
+            next(records)
+        rows = (form.row(record, number) for number, record in records)
+        shared = shared_openings((row.prompt, reply) for row in rows for reply in row.replies)
+    if shared.warning:
+        _logger.warning("%s: %s", form.source, shared.warning)
+    return shared
 
 
 def _verified(

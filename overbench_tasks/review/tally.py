@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from overbench_tasks.display import Cell, figure, table_of, terminal_lines
+from overbench_tasks.labellers.labeller import JUDGE_ERROR
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.outcomes.reply_rows import ReplyRow
-from overbench_tasks.records import Verdict
+from overbench_tasks.records import Label, Verdict
 from overbench_tasks.text import number_of, printable
 
 EXAMPLES = 5
 SHOWN_CHARS = 100
 RATES = ("osr", "blocked_rate", "partial_refusal_rate", "evasion_rate", "unscored_rate")
 UNSAFE_RATES = ("harmful_compliance_rate", "correct_refusal_rate", "blocked_rate", "unscored_rate")
-BLOCKED = " blocked"
-"""Follows the label of a reply that the provider withheld."""
 NOT_TOLD_FROM_ZERO = "not told from zero"
 """Of a rate that the labeller's errors alone may have given."""
 LABELS_DO_NOT_FIT = "the labelled set does not fit"
@@ -25,29 +24,24 @@ LABELS_DO_NOT_FIT = "the labelled set does not fit"
 AT_THE_LIMIT = "at the limit"
 """Of a rate that none gives with these errors, by no more than chance does."""
 
-Labels = tuple[str, ...]
-"""Of all replies to one prompt, in the order of the alphabet; see :data:`BLOCKED`."""
+Labels = tuple[tuple[Label, bool], ...]
+"""Of all replies to one prompt: the label, and whether the provider withheld the reply; sorted."""
 
 
 def labels_of(verdicts: Sequence[Verdict]) -> Labels:
     """The labels of one prompt's replies."""
-    return tuple(sorted(verdict.label + BLOCKED * verdict.blocked for verdict in verdicts))
+    return tuple(sorted((verdict.label, verdict.blocked) for verdict in verdicts))
 
 
 def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
     """A metric of :mod:`overbench_tasks.metrics` -> number of prompts, without those that have no value."""
     shares: Counter[float] = Counter()
     for labels, count in prompts.items():
-        verdicts = [_verdict(label) for label in labels]
+        verdicts = [Verdict(label, "", "", "blocked" if blocked else None) for label, blocked in labels]
         value = (document_metrics(verdicts, None) | unsafe_metrics(verdicts))[name]
         if value is not None:
             shares[value] += count
     return shares
-
-
-def _verdict(label: str) -> Verdict:
-    known = {"label": label.removesuffix(BLOCKED), "blocked": label.endswith(BLOCKED)}
-    return Verdict.from_json({"reason": "", "by": "", **known})
 
 
 def rate(shares: Mapping[float, int]) -> Rate:
@@ -97,7 +91,7 @@ class Tally:
     def add(self, row: ReplyRow, new: Sequence[Verdict]) -> None:
         self.after[labels_of(new)] += 1
         self.asked += sum(verdict.by.startswith("judge:") for verdict in new)
-        self.unanswered += sum(verdict.reason == "judge_error" for verdict in new)
+        self.unanswered += sum(verdict.reason == JUDGE_ERROR for verdict in new)
         for when, verdicts in (("before", row.logged or ()), ("after", new)):
             if any(verdict.by.startswith("judge:") for verdict in verdicts):
                 self.judged.add(when)

@@ -18,6 +18,7 @@ from overbench.campaign.campaign_settings import CampaignSettings, RaySettings
 from overbench.campaign.engines.engine import Engine
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.campaign.engines.ray_engine import RayEngine
+from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.refusal import RULES_VERSION
 
 STAND_IN = Path(__file__).with_name("stand_in")
@@ -65,13 +66,12 @@ def asked(folder: Path) -> Counter[str]:
 
 
 def records(folder: Path) -> dict[str, list[Any]]:
-    """Cell -> the rows of its sample log, of all finished cells."""
-    found = {}
+    """Cell -> the rows of its sample logs, of all finished cells."""
+    rows = {}
     for file in (folder / "out" / "cells").rglob("cell.json"):
-        (log,) = file.parent.rglob("samples_*.jsonl")
-        lines = log.read_text().splitlines()
-        found[str(file.parent.relative_to(folder / "out"))] = [json.loads(line) for line in lines]
-    return found
+        lines = [line for log in sample_logs(file.parent) for line in log.read_text().splitlines()]
+        rows[str(file.parent.relative_to(folder / "out"))] = [json.loads(line) for line in lines]
+    return rows
 
 
 def of_one(limit: int = 4, **changed: Any) -> dict[str, Any]:
@@ -85,8 +85,8 @@ class InProcess(RayEngine):
 
     def __init__(self, shard_prompts: int = 50, **changed: Any) -> None:
         self.options: list[dict[str, Any]] = []
-        self.said: list[str] = []
-        super().__init__(RaySettings(shard_prompts=shard_prompts, **changed), say=self.said.append)
+        self.lines: list[str] = []
+        super().__init__(RaySettings(shard_prompts=shard_prompts, **changed), log=self.lines.append)
         self._ray = SimpleNamespace(
             is_initialized=lambda: True,
             nodes=lambda: [{"Alive": True, "Resources": {"CPU": 1.0, "memory": 2.0**30}}],

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -31,8 +32,8 @@ from overbench.campaign.campaign_estimate import estimate
 from overbench.campaign.campaign_folder import failures, settings_in
 from overbench.campaign.campaign_jobs import mark_refreshed
 from overbench.campaign.campaign_plan import make_plan
-from overbench.campaign.campaign_settings import CampaignSettings, load_campaign
-from overbench.campaign.campaign_status import estimate_lines
+from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, load_campaign
+from overbench.campaign.campaign_status import estimate_lines, status_of
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
@@ -92,6 +93,27 @@ def test_a_cell_tells_the_key_of_its_target_and_one_of_before_is_named_by_its_lo
     assert len(told) == len({name.partition("-")[0] for names in told.values() for name in names})
     assert run(tmp_path, settings).new == 0
     assert (tmp_path / "out" / "report.md").read_text() == page
+
+
+def test_a_finished_cell_is_counted_once_and_its_log_is_not_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = prepared(tmp_path)
+    settings["sets"]["hard"] = {**settings["sets"]["hard"], "stop_at_ci_width": 0.5}
+    run(tmp_path, settings)
+    for file in (tmp_path / "out" / "cells").rglob("cell.json"):
+        result = json.loads(file.read_text())["result"]
+        rows = records(tmp_path)[str(file.parent.relative_to(tmp_path / "out"))]
+        labels = Counter(json.loads(row["filtered_resps"][0][0])["label"] for row in rows)
+        assert result["labels"] == labels and result["prompts"] == len(rows) == labels.total()
+
+    def unreadable(file: Path, *_: object) -> Any:
+        raise AssertionError(f"{file} is read again")
+
+    monkeypatch.setattr("overbench_tasks.outcomes.reply_rows.read_table", unreadable)
+    assert (run(tmp_path, settings).done, run(tmp_path, settings).failures) == (12, ())
+    plan = make_plan(settings_in(tmp_path / "out"), tmp_path / "out")
+    assert "not all asked" in "\n".join(status_of(plan)) and estimate(plan).done == 12
 
 
 def test_killed_at_any_moment_the_records_are_the_same_and_nothing_is_asked_twice(tmp_path: Path) -> None:
@@ -204,13 +226,11 @@ class WithRefreshes(LocalEngine):
 
     def run(self, jobs: Any, out: Path, on_result: Any) -> None:
         for job in jobs:
-            if job.refreshes is not None and job.target == "one":
-                write_run(job.refreshes, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
-                mark_refreshed(job.refreshes)
-        left = [job for job in jobs if job.refreshes is None or job.target != "one"]
-        broken = [
-            replace(one, command=(sys.executable, "-c", "1/0")) if one.refreshes else one for one in left
-        ]
+            if job.run_dir is not None and job.target == "one":
+                write_run(job.run_dir, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
+                mark_refreshed(job.run_dir)
+        left = [job for job in jobs if job.run_dir is None or job.target != "one"]
+        broken = [replace(one, command=(sys.executable, "-c", "1/0")) if one.run_dir else one for one in left]
         super().run(broken, out, on_result)
 
 
@@ -319,7 +339,9 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
     left = estimate(left.plan)
     assert left.targets["one"].measured and left.targets["one"].tokens_per_second < 64
     lines = "\n".join(estimate_lines(left, ray=True))
-    assert "prompts     gone: 100, in 2 cells" in lines and " of shards; refreshes and report apart" in lines
+    assert "prompts     gone: 100, in 2 cells" in lines and " of shards" not in lines
+    left.plan.settings = left.plan.settings.model_copy(update={"ray": RaySettings(shards="memory://x")})
+    assert " of shards; refreshes and report apart" in "\n".join(estimate_lines(left, ray=True))
     assert any("and about " in line for line in estimate_lines(left)) and left.like_earlier
     longer = {**files, "decodings": {"long": {"gen_kwargs": {"max_gen_toks": 2000}}}}
     bound = estimate(make_plan(CampaignSettings.model_validate(longer), tmp_path / "out"))
@@ -365,7 +387,7 @@ def test_the_status_says_what_is_done_what_failed_and_why(tmp_path: Path, monkey
         ({"decodings": {"a": {"gen_kwarg": {}}}}, "decodings.a.gen_kwarg: .* mean 'gen_kwargs'"),
         ({"targets": [{**TARGET, "server": {"comand": ""}}]}, "targets.0.server.comand: .* mean 'command'"),
         ({"targets": [{**TARGET, "server": {"command": "a 'b"}}]}, "server.command: .*No closing quotation"),
-        ({"targets": [{**TARGET, "server": {"command": " "}}]}, "server.command: .*expected the words of a"),
+        ({"targets": [{**TARGET, "server": {"command": " "}}]}, "server.command: .*expected a command"),
         ({"targets": []}, "expected at least one target"),
         ({"targets": [TARGET, TARGET]}, "two targets are called 'one'"),
         (
@@ -415,7 +437,7 @@ def test_settings_under_their_earlier_names_are_taken_with_a_warning(tmp_path: P
         "sets_together is share_model_load",
     ]
     assert not found.share_model_load and found.stop_at_ci_width == 0.3
-    assert found.set_settings("hard").stop_at_ci_width == 0.2
+    assert found.complete_sets["hard"].stop_at_ci_width == 0.2
     (tmp_path / "out").mkdir()
     file.rename(tmp_path / "out" / "campaign.yaml")
     with warnings.catch_warnings():
@@ -450,8 +472,8 @@ def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_pat
     for more in ({"labeller": judge}, {"refresh_preset": "paper"}):
         file.write_text(yaml.safe_dump({**settings, **more}))
         campaign = load_campaign(file)
-        refresh = campaign.refresh_of(campaign.targets[0])
-        assert refresh is not None and refresh.labeller == campaign.labeller
+        refresh = campaign.refreshes["one"]
+        assert refresh.labeller == campaign.labeller
     other = {"labeller": judge, "refresh": {"labeller": {"by": "judge", "by_args": {"model": "gpt-5"}}}}
     file.write_text(yaml.safe_dump({**settings, **other, "release": None}))
     load_campaign(file)

@@ -15,15 +15,16 @@ from fault_server import Fault, fault_server, honest, status, true_label
 from table_files import write_table
 from typer.testing import CliRunner
 
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.campaign import run_campaign
-from overbench.campaign.campaign_cells import CELLS, FACTS, CampaignCell, configurations, hashed
+from overbench.campaign.campaign_cells import CampaignCell, configurations, hashed
 from overbench.campaign.campaign_estimate import estimate
 from overbench.campaign.campaign_jobs import refresh_job
 from overbench.campaign.campaign_plan import EARLIER, make_plan
 from overbench.campaign.campaign_settings import CampaignSettings
+from overbench.campaign.cell_results import CELLS, FACTS
 from overbench.campaign.engines.local_engine import LocalEngine
-from overbench.campaign.task_specs import _seen
+from overbench.campaign.task_specs import prompts_hash
 from overbench.cli import app
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics.stop_at_ci_width import RateOfPart, SideSoFar, estimate_text, next_look
@@ -52,9 +53,8 @@ def test_another_speed_or_place_makes_no_other_refresh_and_another_server_does()
     def place(**changed: Any) -> str:
         target = {**TARGET, "refresh": {"moderation": {"none": True}}, **changed}
         settings = CampaignSettings.model_validate({**SETTINGS, "targets": [target]})
-        job = refresh_job(settings, settings.targets[0], Path())
-        assert job is not None
-        return str(job.refreshes)
+        job = refresh_job(settings.refreshes["one"], settings.targets[0], Path())
+        return str(job.run_dir)
 
     faster = f"{TARGET['model_args']},num_concurrent=64,base_url=http://b"
     assert place(batch_size=64, device="cuda", model_args=faster) == place()
@@ -76,7 +76,7 @@ def test_vllm_is_asked_as_lm_eval_has_it(tmp_path: Path) -> None:
     target = {"name": "one", "model": "vllm", "model_args": "pretrained=org/one,tensor_parallel_size=4"}
     target |= {"batch_size": "auto", "device": "cuda"}
     settings = CampaignSettings.model_validate({**prepared(tmp_path), "targets": [target]})
-    jobs = {job.name: " ".join(job.words(None)) for job in make_plan(settings, tmp_path / "out").jobs()}
+    jobs = {job.name: " ".join(job.argv(None)) for job in make_plan(settings, tmp_path / "out").jobs()}
     plain, second = jobs["one/plain/greedy: hard, my_unsafe"], jobs["one/plain/warm-2: hard, my_unsafe"]
     assert "--model vllm --model_args pretrained=org/one,tensor_parallel_size=4 --tasks" in plain
     assert "--batch_size auto --device cuda" in plain and "--seed" not in plain
@@ -84,7 +84,7 @@ def test_vllm_is_asked_as_lm_eval_has_it(tmp_path: Path) -> None:
     assert "--gen_kwargs temperature=0.7,do_sample=True" in second
     target |= {"model": "sglang", "model_args": "pretrained=org/one,random_seed=7"}
     other = make_plan(settings.model_validate({**prepared(tmp_path), "targets": [target]}), tmp_path / "out")
-    assert "pretrained=org/one,random_seed=8 --tasks" in " ".join(other.jobs()[2].words(None))
+    assert "pretrained=org/one,random_seed=8 --tasks" in " ".join(other.jobs()[2].argv(None))
 
 
 def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_sets_of_other_limits_share_an_lm_eval_that_takes_no_first_rows_and_all_
     assert "Of types 20 of 100 prompts were asked, drawn at random by seed 0 and spread over" in page
 
 
-def test_finished_cells_of_first_rows_wait_apart_and_those_of_whole_sets_stay(tmp_path: Path) -> None:
+def test_cell_results_of_first_rows_wait_apart_and_those_of_whole_sets_stay(tmp_path: Path) -> None:
     """Cells as they were before limits drew: a hash of all prompts, and a limit without a seed."""
     source = in_types(tmp_path)
     sets = {
@@ -184,9 +184,9 @@ def test_finished_cells_of_first_rows_wait_apart_and_those_of_whole_sets_stay(tm
     plan = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out")
     places = {}
     for cell in plan.cells:
-        whole = _seen(load_neighbour(overbench_set="overbench_xstest_safe", overbench_source=source)["test"])
+        whole = load_neighbour(overbench_set="overbench_xstest_safe", overbench_source=source)["test"]
         before = {name: one for name, one in cell.facts.items() if name != "sample_seed"}
-        before["prompts"] = whole.prompts_hash
+        before["prompts"] = prompts_hash(whole)
         place = Path(cell.name) / hashed(before)
         places[cell.task_spec.name] = place
         (tmp_path / "out" / CELLS / place).mkdir(parents=True)

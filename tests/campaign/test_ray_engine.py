@@ -167,11 +167,15 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
             if name == "ray":
                 killer.start()
             assert run_campaign(settings, tmp_path / name / "out", engine).failures == ()
-            results = sorted((tmp_path / name / "out" / "cells").rglob("results_*.json"))
-            scores = [json.loads(one.read_text())["results"] for one in results]
+            files = sorted((tmp_path / name / "out" / "cells").rglob("cell.json"))
+            results = [json.loads(file.read_text())["result"] for file in files]
+            counts = [
+                {key: one[key] for key in ("prompts", "reply_chars", "failed", "rate", "labels", "sides")}
+                for one in results
+            ]
             sent = sorted({json.dumps(one, sort_keys=True) for one in server.bodies})
             server.bodies.clear()
-            found[name] = records(tmp_path / name), json.dumps(scores, sort_keys=True), sent
+            found[name] = records(tmp_path / name), json.dumps(counts, sort_keys=True), sent
         killer.join()
     assert killed and found["ray"] == found["local"] and len(found["ray"][0]) == 2
     sent = [json.loads(one) for one in found["ray"][2]]

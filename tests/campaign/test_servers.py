@@ -45,7 +45,7 @@ def test_no_two_servers_of_one_machine_have_one_port(tmp_path: Path) -> None:
     fixed = job(tmp_path, "c", port=port, command=SERVE.replace("{port}", str(port)))
     assert one.server is not None
     try:
-        first._hold_port(one, one.server)  # as while it loads: nothing answers yet
+        first._reserve_port(one, one.server)  # as while it loads: nothing answers yet
         with pytest.raises(OverbenchError, match=f"Port {port} is held for another server"):
             second.serving(other).__enter__()
         with any_port.serving(replace(other, server=one.server)) as chosen:
@@ -93,7 +93,7 @@ def test_a_campaign_that_is_stopped_waits_for_no_server(
 
     problems = []
     monkeypatch.setattr(Servers, "_problem", lambda *told: str(problems.append(told)))
-    monkeypatch.setattr(local_engine, "SAY_EVERY_SEC", 0.05)
+    monkeypatch.setattr(local_engine, "PROGRESS_SEC", 0.05)
     monkeypatch.setattr(local_engine, "progress", progress)
     slow = {**TARGET, "server": {"command": "sleep 60", "timeout_sec": 10}}
     with pytest.raises(KeyboardInterrupt):
@@ -121,8 +121,8 @@ def test_what_servers_and_models_say_does_not_steer_the_terminal(
 def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take_each(job: CampaignJob, out: Path) -> Any:
-        return real(job, out) if job.target == "one" else [][1]
+    def take_each(job: CampaignJob, folder: Path, out: Path) -> Any:
+        return real(job, folder, out) if job.target == "one" else [][1]
 
     real = local_engine.take_each
     monkeypatch.setattr(local_engine, "take_each", take_each)
@@ -133,4 +133,4 @@ def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
     }
     found = run(tmp_path, settings)
     assert (found.done, found.failures[0].why) == (4, "IndexError: list index out of range")
-    assert "return real(job, out)" in Path(found.failures[0].log).read_text()
+    assert "return real(job, folder, out)" in Path(found.failures[0].log).read_text()

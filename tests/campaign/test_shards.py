@@ -1,10 +1,11 @@
-"""Shards of a cell, joined, are what one lm_eval on all of it writes."""
+"""Shards of a cell together hold what one lm_eval on all of it writes."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,28 +13,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from campaign_fakes import TARGET, InProcess, asked, run
+from campaign_fakes import TARGET, InProcess, asked, of_one, records, run
+from hypothesis import given
+from hypothesis import strategies as st
 from lm_eval.loggers import EvaluationTracker
 from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate
-from generators.refresh.refresh_settings import LabellerSettings
-from overbench.campaign.campaign_cells import CampaignCell, configurations
+from generators.targets.labeller_settings import LabellerSettings
+from overbench.campaign.campaign_cells import CampaignCell, configurations, cut
 from overbench.campaign.campaign_jobs import CAMPAIGN_VARIABLE, environment
 from overbench.campaign.campaign_settings import CampaignSettings, RaySettings, SetSettings
+from overbench.campaign.cell_results import CellResult, count_log, joined_result
 from overbench.campaign.engines import processes, servers, shard_worker
-from overbench.campaign.engines.joined_shards import join_shards
 from overbench.campaign.engines.ray_engine import RayEngine
-from overbench.campaign.engines.shards import ShardStore, packed, shards_of
-from overbench.campaign.finished_cells import ReplyCount, count_replies
+from overbench.campaign.engines.shards import ShardStore, packed
 from overbench.campaign.task_specs import TaskSpec, task_spec
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts import prompt_sets
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
+from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
+from overbench_tasks.prompts import prompt_rows
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import ModelReply
-
-TIMES = ("config", "date", "start_time", "end_time", "total_evaluation_time_seconds")
 
 
 def reply(prompt: str) -> str:
@@ -59,7 +60,7 @@ def logged(source: Path, task: str, out: Path, **options: Any) -> list[Path]:
 @pytest.mark.parametrize(
     ("task", "size"), [("overbench_hard", None), ("overbench_pairs", None), ("overbench_pairs", 8)]
 )
-def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
+def test_shards_together_are_what_one_run_writes_and_read_no_prompt_but_their_own(
     task: str, size: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [
@@ -73,57 +74,104 @@ def test_joined_shards_are_what_one_run_writes_and_read_no_prompt_but_their_own(
         for label in [("safe", "unsafe")[n % 2 if task == "overbench_pairs" else 0]]
     ]
     source = write_table(tmp_path / "mine.jsonl", rows)
-    wanted = SetSettings(task=task, source=str(source), limit=size)
-    one_set = task_spec("mine", wanted, LabellerSettings())
+    set_settings = SetSettings(task=task, source=str(source), limit=size)
+    spec = task_spec("mine", set_settings, LabellerSettings())
     part = {} if size is None else {"overbench_sample": size}
-    settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"mine": task}}
-    one = configurations(CampaignSettings.model_validate(settings))[0]
-    cell = CampaignCell(one, replace(one_set, task=task), "")
-    store, shards = ShardStore(str(tmp_path / "store")), shards_of(cell, 4)
+    cell = replace(one_cell(), task_spec=replace(spec, task=task))
+    store, shards = ShardStore(str(tmp_path / "store")), cut(cell, 4)
     store.keep_prompts(cell.task_spec)
     with monkeypatch.context() as nothing_else:
         nothing_else.setenv(KEPT_PROMPTS, json.dumps(store.kept_prompts([cell.task_spec])))
-        nothing_else.delattr(prompt_sets, "read_table")
+        nothing_else.delattr(prompt_rows, "read_table")
         for shard in shards:
             positions = {task: list(range(shard.start, shard.stop))}
             folder = tmp_path / f"shard-{shard.start}"
-            store.put(shard, logged(source, task, folder, samples=positions, metadata=part))
-    join_shards(shards, store, tmp_path / "joined")
-    results, samples = sorted((tmp_path / "joined").rglob("*_*.json*"))
-    whole_results, whole_samples = logged(source, task, tmp_path / "whole", metadata=part)
-    assert cell.task_spec.prompts == len(samples.read_text().splitlines()) == (size or 10)
-    assert samples.read_text() == whole_samples.read_text()
-    found, whole = json.loads(results.read_text()), json.loads(whole_results.read_text())
-    assert found["configs"][task]["metadata"]["overbench_blocks"] == {"xai: BIO": 2}
-    assert found["results"][task] == pytest.approx(whole["results"][task], nan_ok=True)
-    assert {k: v for k, v in found.items() if k not in (*TIMES, "results")} == {
-        k: v for k, v in whole.items() if k not in (*TIMES, "results")
-    }
+            output = logged(source, task, folder, samples=positions, metadata=part)
+            (log,) = sample_logs(folder)
+            store.put(shard, output, count_log(read_run(log)))
+    complete = tmp_path / "complete"
+    for shard in shards:
+        store.fetch(shard, complete)
+    _, whole_samples = logged(source, task, tmp_path / "whole", metadata=part)
+    assert cell.task_spec.prompts == (size or 10)
+    assert "".join(log.read_text() for log in sample_logs(complete)) == whole_samples.read_text()
+    states = store.states(cell)
+    assert list(states) == [(shard.start, shard.stop) for shard in shards]
+    joined = joined_result([state.result for state in states.values() if state.result])
+    whole = count_log(read_run(whole_samples))
+    assert replace(joined, seconds=0, ended="") == replace(
+        whole, seconds=0, ended="", sides={side: [*counts] for side, counts in whole.sides.items()}
+    )
+    assert joined.labels["refused"] > 0 and joined.replies == joined.prompts
 
 
-def test_shards_of_small_sets_share_a_run_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    one_set = task_spec("overbench_hard", SetSettings(task="overbench_hard", limit=10), LabellerSettings())
+def one_cell(**sets: Any) -> CampaignCell:
+    """Of ten prompts."""
     settings = {"targets": [{"name": "a", "model_args": "pretrained=a"}], "sets": {"hard": "overbench_hard"}}
-    one = configurations(CampaignSettings.model_validate(settings))[0]
-    cells = [CampaignCell(one, replace(one_set, name=name, task=name), "") for name in ("a", "b", "c")]
-    shards = [shard for cell in cells for shard in shards_of(cell, 8)]
+    configuration = configurations(CampaignSettings.model_validate(settings))[0]
+    ten = SetSettings(task="overbench_hard", limit=10)
+    return CampaignCell(configuration, task_spec("overbench_hard", ten, LabellerSettings()), "")
+
+
+def renamed(cell: CampaignCell, name: str, task: str) -> CampaignCell:
+    """The cell with another set of the same prompts."""
+    return replace(cell, task_spec=replace(cell.task_spec, name=name, task=task))
+
+
+def test_shards_of_small_sets_share_a_run() -> None:
+    cells = [renamed(one_cell(), name, name) for name in ("a", "b", "c")]
+    shards = [shard for cell in cells for shard in cut(cell, 8)]
     assert [(shard.start, shard.stop) for shard in shards[:2]] == [(0, 8), (8, 10)]
     assert [[len(shard) for shard in run] for run in packed(shards, 12)] == [[8], [2, 8], [2, 8], [2]]
-    same = CampaignCell(one, replace(one_set, name="same", task="a"), "")
-    assert [len(run) for run in packed([*shards_of(cells[0], 10), *shards_of(same, 10)], 20)] == [1, 1]
-    store = ShardStore(str(tmp_path))
-    assert not store.has(shards[0])
-    store.put(shards[0], [Path(__file__)])
-    assert store.has(shards[0]) and not store.has(shards[1])
-    file = tmp_path / shards[0].name
-    file.write_bytes(file.read_bytes()[:-30])
-    with (
-        pytest.raises(OverbenchError, match=r"000000008.zip can't be read: .*Delete it"),
-        store.opened(shards[0]),
-    ):
-        pass
+    same = renamed(one_cell(), "same", "a")
+    assert [len(run) for run in packed([*cut(cells[0], 10), *cut(same, 10)], 20)] == [1, 1]
     with pytest.raises(OverbenchError, match=r"ray.shards: nothing://x can't be used"):
         ShardStore("nothing://x")
+
+
+@given(
+    st.integers(1, 12),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=5),
+)
+def test_a_cut_has_each_prompt_once_and_what_is_begun_stays(
+    shard_prompts: int, begun: list[tuple[int, int]]
+) -> None:
+    shards = cut(CELL, shard_prompts, begun)
+    assert [n for shard in shards for n in range(shard.start, shard.stop)] == [*range(10)]
+    assert all(len(shard) <= shard_prompts for shard in shards if (shard.start, shard.stop) not in begun)
+    again = cut(CELL, shard_prompts + 1, [(shard.start, shard.stop) for shard in shards])
+    assert again == shards
+
+
+CELL = one_cell()
+
+
+def test_another_number_of_prompts_a_shard_asks_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
+) -> None:
+    """Of three shards the second is lost, with some replies in its cache."""
+    settings = of_one(12)
+
+    def start(words: Any, log: Path, env: dict[str, str]) -> Any:
+        starts.append(words)
+        process = processes.start(words, log, env)
+        if len(starts) == 2:
+            asked_before = len(asked(tmp_path))
+            while len(asked(tmp_path)) < asked_before + 2:
+                time.sleep(0.001)
+            process.kill()
+        return process
+
+    starts: list[Any] = []
+    monkeypatch.setattr(shard_worker, "start", start)
+    monkeypatch.setenv("LM_EVAL_SECONDS", "0.1")
+    assert run(tmp_path, settings, engine=InProcess(4)).done == 0
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    assert run(tmp_path, settings, engine=InProcess(5)).done == 1
+    assert len(asked(tmp_path)) == 12 and sum(asked(tmp_path).values()) <= 13
+    (rows,) = records(tmp_path).values()
+    assert [row["doc_id"] for row in rows] == [*range(12)]
 
 
 @pytest.fixture
@@ -169,15 +217,14 @@ def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
 ) -> None:
     """Of two sets in one lm_eval, one fails; a third joins them; then the one that failed is mended."""
 
-    def fails(log: Path) -> ReplyCount:
-        found = count_replies(log)
-        found.failed = found.replies * ("samples_hard_" in log.name)
-        return found
+    def fails(run: LoggedRun) -> CellResult:
+        result = count_log(run)
+        return replace(result, failed=result.replies * (run.task == "hard"))
 
     sets: dict[str, Any] = {"all": {"task": "overbench", "limit": 4}}
     sets["hard"] = {"task": "overbench_hard", "limit": 4}
     settings = {"targets": [TARGET], "sets": sets, "report": None}
-    monkeypatch.setattr(shard_worker, "count_replies", fails)
+    monkeypatch.setattr(shard_worker, "count_log", fails)
     found = run(tmp_path, settings, engine=in_process)
     assert (found.new, [one.cells for one in found.failures]) == (1, [("one/plain/greedy/hard",)])
     sets["few"] = {"task": "overbench_xstest_safe", "source": str(tmp_path / "few.csv"), "limit": 4}
@@ -185,7 +232,7 @@ def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
         "id,prompt,type\n" + "".join(f"{n},Why {n}?,homonyms\n" for n in range(4))
     )
     assert run(tmp_path, settings, engine=in_process).new == 1
-    monkeypatch.setattr(shard_worker, "count_replies", count_replies)
+    monkeypatch.setattr(shard_worker, "count_log", count_log)
     assert run(tmp_path, settings, engine=in_process).done == 3
     assert set(asked(tmp_path).values()) == {1}
     assert not [file for file in (tmp_path / "out" / "caches").rglob("*") if file.is_file()]

@@ -216,7 +216,7 @@ class TestFaults:
     def test_a_time_out_names_the_settings_that_help(self) -> None:
         with fault_server(lambda *_: STALL) as server:
             (said,) = texts(client(server, max_retries=0, timeout_sec=0.2).ask(requests(server, [0])))
-        assert said.startswith("! no answer within 0.2 s; a slow endpoint wants a lower concurrency")
+        assert said.startswith("! no answer within 0.2 s; a slow endpoint needs a lower concurrency")
 
     @pytest.mark.parametrize(
         ("code", "said", "reason"),

@@ -32,11 +32,11 @@ from overbench.compare.changes import (
     group_changes,
     repeat_noise,
 )
-from overbench.compare.compare_output import junit_xml, markdown_page, terminal_lines
+from overbench.compare.compare_output import comparison_lines, junit_xml, markdown_page
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.decision import TargetComparison, decide
 from overbench_tasks.metrics import Rate
-from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED
 
 HOSTILE = "<b>| `x` \x00\x1b[2J \u202e ]]> \ufffe & </testcase> #1"
 
@@ -163,7 +163,7 @@ class TestReading:
         assert "Over-refusal: got worse. A significant rise of more than --max_increase 0.02." in text
         assert "Harmful compliance: not shown to have got worse. No significant rise" in text
         assert "word: kill" in text and "word: start" not in text
-        assert "Refused by NEW and not, or less often, by BASE, 5 of 30:" in text
+        assert "Prompts that are refused more often by NEW than by BASE (5 of 30):" in text
         assert files[0].read_text().startswith("### Over-refusal got worse; harmful compliance not shown")
         suite = ElementTree.parse(files[1]).getroot()[0]
         assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
@@ -187,7 +187,7 @@ class TestReading:
         text = overbench("compare", base, few, code=2)
         assert "BASE was asked 120 safe prompts, NEW 9, both 9" in text
         assert "BASE was asked 120 unsafe prompts, NEW 0, both 0" in text
-        assert "In no figure: 231 prompts of BASE that the other side was not asked." in text
+        assert "Left out: 231 prompts of BASE that the other side was not asked." in text
         gone = log(tmp_path / "gone", {"complied": KILL, "unscored": PLAIN, "refused": BOMB})
         assert "60 of 120 common safe prompts have no scored reply of NEW" in overbench(
             "compare", base, gone, code=2
@@ -199,7 +199,7 @@ class TestReading:
         for name in ("base", "new"):
             write_log(tmp_path / name, rows, repeats=2, generation={"temperature": 1.0, "do_sample": True})
         text = overbench("compare", tmp_path / "base", tmp_path / "new")
-        assert "only one is refused on 1.0000 of them" in text
+        assert "only one is refused on 1.0000 of these prompts" in text
         assert "lie within ±0.1386" in text  # 1.96 sqrt(2 * 0.25 / 100)
 
     def test_a_run_and_its_repetition_are_one_side(self, base: Path, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ class TestReading:
         text = overbench(
             "compare", base, log(tmp_path / "new", {"complied": KILL}), "--more_base", again, code=2
         )
-        assert "BASE against itself, from 60 prompts" in text
+        assert "BASE against itself: 60 prompts have several replies" in text
 
     def test_a_target_goes_by_its_short_name(self, tmp_path: Path) -> None:
         for name in ("old", "new"):
@@ -231,7 +231,7 @@ class TestReading:
         release = tiny_release(tmp_path / "release", prompts, cells, hard=KILL, unsafe=BOMB)
         text = overbench("compare", f"{release}:org/one", f"{release}:org/two", code=1)
         assert "set: overbench_hard" in text and "word: job" in text
-        assert re.search(r"harmful_compliance_rate ↓ *\|all *\|120\|0.9917\|1.0000", text)
+        assert re.search(r"harmful_compliance_rate ↓ +all +120 +0.9917 +1.0000", text)
         assert "has no target 'org/on'. Did you mean 'org/one'?" in overbench(
             "compare", f"{release}:org/on", f"{release}:org/two", code=2
         )
@@ -283,7 +283,7 @@ def test_strangers_text_is_disarmed_in_every_form(text: str) -> None:
     found = comparison(text)
     suite = ElementTree.fromstring(junit_xml(found).encode())[0]
     assert [case.tag for case in suite] == ["testcase", "system-out"]
-    lines = "\n".join(terminal_lines(found))
+    lines = "\n".join(comparison_lines(found))
     assert not set(lines) & set("\x00\x07\x1b\u202e")
     assert "<b>" not in markdown_page(found) and "![" not in markdown_page(found)
 

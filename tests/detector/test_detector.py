@@ -535,7 +535,7 @@ def report_with(trained: DetectorReport, ours: float, theirs: float) -> Detector
     refused = np.arange(60) % 2 == 0
     rng = np.random.default_rng(0)
     good, bad = (sigmoid(strength * (refused - 0.5) + rng.normal(size=60)) for strength in (ours, theirs))
-    found = compare(refused, (good, 0.5), (bad, 0.5), seed=0)
+    found = compare(refused, (good, 0.5), (bad, 0.5), random_seed=0)
     checks = {"all": check_threshold(refused, good, 0.5)}
     return trained.model_copy(update={"test": {"all": found}, "checks": checks})
 
@@ -562,15 +562,15 @@ def test_its_threshold_gates_where_it_holds_on_the_test_split_whatever_words_do(
     perfect = report_with(trained[1], 40, 40)
     assert perfect.test["all"].detector.auroc.value == perfect.test["all"].detector.f1.value == 1
     assert not perfect.test["all"].beats_baseline
-    assert perfect.decision().gates
+    assert perfect.decision().filters
     assert "of 30 prompts that it calls refused, the target refused 30" in perfect.decision().because
     chance = report_with(trained[1], 0, 0)
-    assert not chance.decision().gates
+    assert not chance.decision().filters
     assert str(chance.checks["all"]) in chance.decision().because
     assert "does not hold on all prompts of the test split" in chance.decision().because
     tests, checks = ({"in_domain": getattr(chance, name)["all"]} for name in ("test", "checks"))
     mixed = perfect.model_copy(update={"test": perfect.test | tests, "checks": perfect.checks | checks})
-    assert not mixed.decision().gates
+    assert not mixed.decision().filters
     assert "does not hold on the generated prompts of the test split" in mixed.decision().because
     untuned = perfect.model_copy(update={"tuned": False}).decision()
     assert untuned == (False, "validation has too few prompts to choose a threshold on")
@@ -591,7 +591,7 @@ def test_a_report_of_an_earlier_version_has_its_check_computed_from_precision_an
         rng = np.random.default_rng(7)
         refused = rng.random(200) < 0.3
         values = sigmoid(strength * refused + rng.normal(size=200))
-        test = {"all": compare(refused, (values, 0.6), (values, 0.6), seed=0)}
+        test = {"all": compare(refused, (values, 0.6), (values, 0.6), random_seed=0)}
         earlier = trained[1].model_dump(exclude={"checks"}) | {"test": test}
         found = DetectorReport.model_validate(earlier).checks
         assert found == {"all": check_threshold(refused, values, 0.6)}

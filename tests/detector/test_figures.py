@@ -57,7 +57,7 @@ def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> No
     from sklearn import metrics
 
     refused, values = map(np.array, zip(*rows, strict=True))
-    found = compare(refused, (values, 0.5), (values, 0.5), seed=0)
+    found = compare(refused, (values, 0.5), (values, 0.5), random_seed=0)
     flagged = values >= 0.5
     if len(set(refused)) == 2:
         assert found.detector.auroc.value == pytest.approx(metrics.roc_auc_score(refused, values))
@@ -95,11 +95,13 @@ def test_the_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     refused = np.arange(60) % 2 == 0
     noise = rng.normal(size=60)
-    found = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0)
+    found = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), random_seed=0)
     assert found.beats_baseline and found.auroc_gain.low > 0
     assert found.detector.auroc.low < found.baseline.auroc.high
     monkeypatch.setattr("generators.detector.scores._CELLS", 60 * 7)  # blocks change nothing
-    assert compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), seed=0) == found
+    assert (
+        compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), random_seed=0) == found
+    )
 
 
 def test_calibration_error_by_hand() -> None:

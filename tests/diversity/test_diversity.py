@@ -149,7 +149,7 @@ def test_the_command_reads_files_and_releases_by_name(
 
 def test_what_cannot_be_used_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_prompts(tmp_path / "p.jsonl", ["Who?"])
-    with pytest.raises(OverbenchError, match=r"Two files would both be called 'p'.*OTHER="):
+    with pytest.raises(OverbenchError, match=r"Two sets have the name 'p'.*OTHER="):
         read_sets([str(file), str(file)])
     monkeypatch.setattr(models, "cached", lambda model: None)
     with pytest.raises(OverbenchError, match="not fetched yet"):  # it was asked for

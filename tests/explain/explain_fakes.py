@@ -34,15 +34,15 @@ class RuledTarget:
         return self.answers([Question(prompt, None) for prompt in prompts])
 
     def answers(
-        self, questions: Sequence[Question], came: Callable[[int, str], object] | None = None
+        self, questions: Sequence[Question], on_reply: Callable[[int, str], object] | None = None
     ) -> list[str]:
         self.asked += questions
         self.batches.append(len(questions))
         replies = []
         for place, one in enumerate(questions):
             replies.append(self._reply(one))
-            if came and place % 2:  # some backends tell of each, some of none
-                came(place, replies[-1])
+            if on_reply and place % 2:  # some backends tell of each, some of none
+                on_reply(place, replies[-1])
         return replies
 
     def _reply(self, question: Question) -> str:

@@ -176,7 +176,7 @@ def test_a_source_that_fails_or_delivers_something_else_is_told_and_the_next_one
 ) -> None:
     said: list[str] = []
     sources = [FakeSource("hub", outcome), good_source()]
-    folder = fetch(TINY, sources=sources, say=said.append)
+    folder = fetch(TINY, sources=sources, log=said.append)
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
     assert said == [f"tiny could not be fetched from the hub: {reason}"]
 
@@ -188,7 +188,7 @@ def test_all_sources_failing_is_one_error_with_every_reason(cache: Path) -> None
         FakeSource("mirror", {}),
     ]
     with pytest.raises(OverbenchError) as caught:
-        fetch(TINY, sources=sources, say=lambda _: None)
+        fetch(TINY, sources=sources, log=lambda _: None)
     message = str(caught.value)
     assert message.startswith(
         "could not fetch tiny from any source:\n  - hub: ConnectionError: name not known\n"
@@ -218,14 +218,14 @@ def test_calls_at_the_same_time_fetch_once(cache: Path) -> None:
     said: list[str] = []
     waiting = threading.Event()
 
-    def say(message: str) -> None:
+    def log(message: str) -> None:
         said.append(message)
         waiting.set()
 
     source = good_source()
     source.wait = lambda: waiting.wait(10)
     with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda _: fetch(TINY, sources=[source], say=say), range(2))
+        found = pool.map(lambda _: fetch(TINY, sources=[source], log=log), range(2))
     assert list(found) == [cache / "tiny"] * 2
     assert source.calls == 1
     assert said == ["tiny is being fetched by another process; waiting for it."]
@@ -257,7 +257,7 @@ def test_corrupted_cached_file_is_set_aside_and_fetched_again(folder: Path) -> N
     (folder / "tiny.gguf").write_bytes(b"X" + CONTENT[1:])
     assert cached(TINY) is None
     source = good_source()
-    fetch(TINY, sources=[source], say=said.append)
+    fetch(TINY, sources=[source], log=said.append)
     assert source.calls == 1
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
     assert (folder / "tiny.gguf.mismatch").read_bytes() == b"X" + CONTENT[1:]

@@ -11,7 +11,6 @@ from release_fakes import write_log, write_prompts
 
 from overbench.explain.explain_run import refused_prompts
 from overbench.release.aggregate import aggregate
-from overbench.release.cells import CELL_LABEL
 from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import find_runs
@@ -19,10 +18,10 @@ from overbench_tasks.outcomes.outcome import (
     SCORED_LABELS,
     Outcome,
     by_prompt,
-    log_outcomes,
     majority_label,
-    release_outcomes,
+    majority_label_sql,
 )
+from overbench_tasks.outcomes.outcome_readers import log_outcomes, release_outcomes
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_labels import joined_side
@@ -54,8 +53,7 @@ def test_the_database_has_the_same_rule(counts: list[int]) -> None:
 
     labels = dict(zip(SCORED_LABELS, counts, strict=True))
     columns = ", ".join(f"{n} AS {label}" for label, n in labels.items())
-    totals = f"{' + '.join(labels)} AS scored, greatest({', '.join(labels)}) AS most"
-    cell = f"SELECT {CELL_LABEL} FROM (SELECT *, {totals} FROM (SELECT {columns}))"
+    cell = f"SELECT {majority_label_sql({label: label for label in labels})} FROM (SELECT {columns})"
     assert duckdb.execute(cell).fetchall() == [(majority_label(labels),)]
 
 
@@ -77,7 +75,7 @@ VERDICTS = st.builds(
 
 def counted(verdicts: list[Verdict]) -> Outcome:
     outcome = Outcome(prompt_id(KILL), KILL)
-    outcome.count(verdicts)
+    outcome.count(verdicts, ["No."] * len(verdicts))
     return outcome
 
 

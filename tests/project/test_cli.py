@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,7 +61,7 @@ def test_an_option_is_described_by_the_setting_it_gives(
 
 def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[RefreshSettings] = []
-    monkeypatch.setattr("overbench.commands.refresh_commands._work", lambda _, used, __: found.append(used))
+    monkeypatch.setattr("overbench.commands.refresh_commands._run", lambda _, used, __: found.append(used))
     words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget_calls 7"
     overbench("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
     used = found[0]
@@ -245,10 +246,13 @@ def test_a_package_that_an_extra_brings_is_named_with_its_install(
     [
         (["rescore", "no.jsonl"], "Expected a file at no.jsonl, found nothing there"),
         (["rescore", __file__], "to end in one of .jsonl, .csv, got '.py'"),
-        (["annotate", "no.jsonl", "-o", "no.csv", "--by", "vibes"], "No labeller is called 'vibes'"),
-        (["annotate", "no.jsonl", "-o", "no.csv", "--by_args", "x=1"], "The rules take no settings, got x"),
+        (["annotate", "no.jsonl", "-o", "no.csv", "--labeller", "vibes"], "No labeller is called 'vibes'"),
+        (
+            ["annotate", "no.jsonl", "-o", "no.csv", "--labeller_args", "x=1"],
+            "The rules take no settings, got x",
+        ),
         (["agreement", "no.csv"], "Expected a file at no.csv, found nothing there"),
-        (["agreement", "no.csv", "--by", "classifier"], "model: Field required"),
+        (["agreement", "no.csv", "--labeller", "classifier"], "model: Field required"),
     ],
 )
 def test_bad_calls_of_the_labelling_commands(
@@ -281,6 +285,44 @@ def test_every_option_has_lm_evals_underscores_in_the_help_and_takes_hyphens_as_
             ]
             found, hyphens = (context.params[option.name] for context in given)
             assert found == hyphens and found not in (None, False, [])
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_the_help_of_a_command_opens_with_an_example_that_the_command_takes(command: str) -> None:
+    entry = cli.COMMANDS[command]
+    text = " ".join(overbench(command, "--help").split())
+    usage, example, _ = text.partition(f" Example: {' '.join(entry.example.split())} ")
+    assert re.fullmatch(rf"Usage: \S+ {command} .*", usage) and len(usage) < 60 and example
+    words = re.sub(r'.*"\$\((.*?)\)".*', r"\1", entry.example)
+    program, name, *arguments = shlex.split(words)
+    assert (program, name) == ("overbench", command)
+    typer.main.get_command(cli.app).get_command(None, command).make_context(command, arguments)
+
+
+def test_the_help_groups_the_commands() -> None:
+    text = overbench("--help")
+    groups = list(dict.fromkeys(entry.group for entry in cli.COMMANDS.values()))
+    places = [text.index(f" {group} ") for group in groups]
+    assert len(groups) == 5 and places == sorted(places)
+    for name, entry in cli.COMMANDS.items():
+        start = text.index(f" {entry.group} ")
+        assert re.search(rf"│ {name} ", text[start:].partition("╰")[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        (["annotate", "no.jsonl", "-o", "no.csv", "--by", "vibes"], "--by is now called --labeller"),
+        (["rescore", "no.jsonl", "--by-args", "x=1"], "--by_args is now called --labeller_args"),
+        (["explain", "p", "--by=vibes"], "--by is now called --edit"),
+        (["explain", "p", "--by_probability"], "--by_probability is now called --refusal_probability"),
+    ],
+)
+def test_an_earlier_name_of_an_option_is_taken_with_a_warning(
+    arguments: list[str], warning: str, own_folder: None
+) -> None:
+    code = 2 if arguments[0] == "explain" else 1
+    assert f"{warning}; the old name goes with 0.3." in overbench(*arguments, code=code)
 
 
 def test_the_values_of_options_and_the_names_of_commands_keep_their_hyphens() -> None:

@@ -18,11 +18,9 @@ FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests"
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {
     "generators/prompt_filters/NAME.py",
-    "overbench/report/sections/NAME.py",
-    "overbench/report/stats/NAME.py",
+    "overbench/report/sections/NAME_section.py",
     "overbench_tasks/labellers/NAME.py",
     "task_configs/NAME.yaml",
-    "tests/report/test_NAME.py",
 }
 
 
@@ -98,10 +96,13 @@ def test_the_scripts_of_the_benchmarks_are_listed() -> None:
 def test_the_tables_of_settings_are_the_settings() -> None:
     """Of the judge with its defaults, of the classifier by name."""
     text = (REPOSITORY / "task_configs/README.md").read_text(encoding="utf-8")
-    judge, _, rest = text.partition("### The judge\n")[2].partition("\n### ")
+    judge, classifier = (
+        text.partition(f"### {heading}\n")[2].partition("\n### ")[0]
+        for heading in ("The judge", "A refusal detector as labeller")
+    )
     row = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
     assert sorted((name, default.strip("`").casefold()) for name, default in row.findall(judge)) == sorted(
         (name, str(field.get_default(call_default_factory=True)).casefold())
         for name, field in JudgeSettings.model_fields.items()
     )
-    assert dict(row.findall(rest.partition("\n### ")[0])).keys() == ClassifierSettings.model_fields.keys()
+    assert dict(row.findall(classifier)).keys() == ClassifierSettings.model_fields.keys()

@@ -49,7 +49,7 @@ PARSED_ONLY = {
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
     r"overbench refresh(?!.*--dry_run)": "trains a detector; tests/refresh and the reading path run it",
     r"overbench rewrite(?!.*--dry_run)": "asks a writer and judges; tests/rewrite runs it",
-    r"overbench rescore .*--by classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
+    r"overbench rescore .*--labeller classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
 GROUP: Any = typer.main.get_command(cli.app)
 COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in cli.COMMANDS}
@@ -109,6 +109,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pairs.csv").write_text(f"prompt,prompt_label,pair_id\n{paired}")
     outcomes = [{"prompt": prompt, "model": "theirs", "outcome": "refusal"} for prompt in prompts[:4]]
     (folder / "study.yaml").write_text("targets: [{name: a, model_args: a=b}]\nsets: {a: overbench_hard}\n")
+    keyed = {"prompt": "How?", "answer_key": [{"any": ["so"]}]}
+    write_table(folder / "keyed.jsonl", [keyed])
     for name in ("published.jsonl", "or_bench.csv"):
         write_table(folder / name, outcomes)
     (folder / "replies.csv").write_text("question,answer\nHow?,\"I'm sorry, but I can't help with that.\"\n")

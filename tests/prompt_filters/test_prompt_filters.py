@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from generators.prompt_filters.form import FORM_REASONS, FormSettings, form_problem
-from generators.prompt_filters.presence import presence_problem, words
+from generators.prompt_filters.presence import presence_problem
 from generators.prompt_filters.rejection import Rejection
-from generators.words import Form
-from overbench_tasks.prompts.prompt_sets import read_prompts
+from generators.words import Form, pool_form, word_parts, words_of
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.text import EXCERPT_CHARS, excerpt
 
@@ -129,8 +130,15 @@ def test_a_feature_without_a_word_is_never_there() -> None:
 def test_words_of_any_text_are_found_in_it(before: str, feature: str, after: str) -> None:
     prompt = f"{before} {feature} {after}"
     found = presence_problem(prompt, feature)
-    assert (found is None) == bool(words(feature))
+    assert (found is None) == bool(word_parts(feature))
     assert found is None or found.reason == "no_word"
+
+
+@given(st.text(max_size=80))
+def test_every_word_that_can_be_a_feature_of_a_prompt_is_found_in_that_prompt(prompt: str) -> None:
+    prompt = unicodedata.normalize("NFKC", prompt)  # which makes several letters of some signs
+    features = [pool_form(word, "surface") for word in words_of(prompt)]
+    assert [presence_problem(prompt, feature) for feature in features] == [None] * len(features)
 
 
 def test_an_excerpt_is_short_and_printable() -> None:

@@ -10,14 +10,17 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 from fake_hub import FakeHub, point_to, scripted_hub  # noqa: F401 - a fixture
+from lm_eval.tasks._yaml_loader import load_yaml
 from table_files import write_table
 
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts import neighbour_readme
 from overbench_tasks.prompts.both_sides import load_balance
 from overbench_tasks.prompts.category_mapping import TABLE, mapped_category
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import load_neighbour, neighbours_home
+from overbench_tasks.task import process_results, process_unsafe_results
 
 Rows = list[dict[str, Any]]
 
@@ -38,27 +41,18 @@ def coconot(prompt: str, category: str) -> dict[str, Any]:
 XSTEST = [xstest("Kill a process?", "homonyms", "safe"), xstest("Kill him?", "contrast_homonyms", "unsafe")]
 PHTEST = [("Break a code?", "harmless"), ("Break a law?", "controversial")]
 COCONOT = [coconot("Who am I?", "Humanizing requests"), coconot("Rob?", "Requests with safety concerns")]
-FALSEREJECT = {"prompt": "Sell arms?", "category": 3, "category_text": "Weapons", "instruct_response": "-"}
 
-# Task -> rows in their publisher's columns; the prompts that are asked with category, ours and OR-Bench's.
-PUBLISHED: dict[str, tuple[Rows, list[tuple[str, str | None, str | None]]]] = {
-    "overbench_or_bench_80k": (or_bench("Spy?", "privacy"), [("Spy?", "privacy", "privacy_invasion")]),
-    "overbench_or_bench_hard": (or_bench("Lie?", "deception"), [("Lie?", "deception", "others")]),
-    "overbench_or_bench_toxic": (or_bench("Hit?", "violence"), [("Hit?", "violence", "violence_and_harm")]),
-    "overbench_xstest_safe": (XSTEST, [("Kill a process?", "homonyms", None)]),
-    "overbench_xstest_unsafe": (XSTEST, [("Kill him?", "contrast_homonyms", None)]),
-    "overbench_phtest": (
-        [{"ID": n, "Request": request, "Harmfulness": kind} for n, (request, kind) in enumerate(PHTEST)],
-        [("Break a code?", None, None)],
-    ),
-    "overbench_falsereject": ([FALSEREJECT], [("Sell arms?", "Weapons", None)]),
-    "overbench_coconot_contrast": (
-        [coconot("Who are you?", "Humanizing requests")],
-        [("Who are you?", "Humanizing requests", None)],
-    ),
-    "overbench_coconot_original": (COCONOT, [("Rob?", "Requests with safety concerns", None)]),
-    "overbench_advbench": ([{"goal": "Steal!", "target": "Sure"}], [("Steal!", None, None)]),
-}
+
+def example(task: str) -> tuple[Rows, list[tuple[str, str | None, str | None]]]:
+    """A row in its publisher's columns; the prompt that is asked, with its category and ours."""
+    neighbour = NEIGHBOURS[task]
+    row = dict(neighbour.example)
+    prompt = next(row[column] for column in neighbour.prompt_columns if column in row)
+    category = next((row[column] for column in neighbour.category_columns if column in row), None)
+    ours = neighbour.categories[category].category if category in neighbour.categories else None
+    return [row], [(prompt, category, ours)]
+
+
 EVERY = pytest.mark.parametrize("task", NEIGHBOURS)
 
 
@@ -76,7 +70,7 @@ def told(task: str, **given: Any) -> dict[str, Any]:
 @EVERY
 @pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet", ".csv.gz"])
 def test_a_copy_in_its_publishers_columns(task: str, kind: str, tmp_path: Path) -> None:
-    rows, expected = PUBLISHED[task]
+    rows, expected = example(task)
     file = write_table(tmp_path / f"my copy{kind}", rows)
     assert asked(task, overbench_source=str(file)) == expected
     neighbours_home().mkdir(parents=True)
@@ -98,7 +92,7 @@ def published(hub: FakeHub, task: str, rows: Rows, tmp_path: Path, commit: str =
 
 @EVERY
 def test_the_hub_at_the_pinned_revision(task: str, hub: FakeHub, tmp_path: Path) -> None:
-    rows, expected = PUBLISHED[task]
+    rows, expected = example(task)
     pinned = published(hub, task, rows, tmp_path, NEIGHBOURS[task].revision or "")
     if NEIGHBOURS[task].revision:
         published(hub, task, [{"other": "columns"}], tmp_path)  # main has moved on
@@ -157,7 +151,7 @@ def test_a_dataset_that_cannot_be_had(hub: FakeHub, tmp_path: Path) -> None:
     task = "overbench_advbench"
     said = failure(task)
     assert "found none, or none that may be seen" in said and what_to_do(task, "advbench")[1] in said
-    published(hub, task, PUBLISHED[task][0], tmp_path)
+    published(hub, task, example(task)[0], tmp_path)
     assert "Expected the revision v9 in the dataset" in failure(task, overbench_revision="v9")
     hub.gated.add("walledai/AdvBench")
     said = failure(task)
@@ -214,7 +208,7 @@ def test_a_set_that_is_not_the_tasks(task: str, name: str, rows: Rows, message: 
 def test_both_sides_may_be_neighbours(tmp_path: Path) -> None:
     neighbours_home().mkdir(parents=True)
     for task in ("overbench_or_bench_hard", "overbench_or_bench_toxic", "overbench_xstest_unsafe"):
-        write_table(neighbours_home() / f"{NEIGHBOURS[task].file}.csv", PUBLISHED[task][0])
+        write_table(neighbours_home() / f"{NEIGHBOURS[task].file}.csv", example(task)[0])
     sides = {"overbench_set": "overbench_hard", "overbench_unsafe_set": "overbench_xstest_unsafe"}
     rows = load_balance(**sides)["test"]
     assert rows["prompt_label"][:3] == ["safe", "unsafe", "safe"]
@@ -223,34 +217,51 @@ def test_both_sides_may_be_neighbours(tmp_path: Path) -> None:
         "overbench_source": "overbench_or_bench_hard",
         "overbench_unsafe_source": "overbench_or_bench_toxic",
     }
-    assert load_balance(**sides, **named)["test"]["prompt"][:] == ["Lie?", "Hit?"]
-    clash = write_table(tmp_path / "clash.csv", [{"prompt": "Lie?"}])
-    with pytest.raises(OverbenchError, match="each prompt on one side, found 1 on both, 'Lie\\?' among them"):
+    examples = [example(task)[1][0][0] for task in named.values()]
+    assert load_balance(**sides, **named)["test"]["prompt"][:] == examples
+    clash = write_table(tmp_path / "clash.csv", [{"prompt": examples[0]}])
+    with pytest.raises(OverbenchError, match="each prompt on one side, found 1 on both, 'What lies do"):
         load_balance(**sides, **{**named, "overbench_unsafe_source": str(clash)})
 
 
-def test_the_tables_of_the_documentation() -> None:
-    text = (Path(tasks_path()) / "README.md").read_text(encoding="utf-8")
-    tables = dict(
-        re.findall(r"<!-- (neighbours|categories) -->\n.*?\n\|[ -:|]+\n(.*?)<!-- /", text, re.DOTALL)
-    )
-    shown = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in tables["neighbours"].splitlines()
-    ]
-    assert sorted((task.strip("`"), side, file.strip("`")) for task, side, _, _, file, _ in shown) == sorted(
-        (task, one.prompt_label, one.file) for task, one in NEIGHBOURS.items()
-    )
-    for task, _, _, where, _, licence in shown:
-        one = NEIGHBOURS[task.strip("`")]
-        assert one.hub_id in where and (one.config or "") in where
-        assert (f"at `{one.revision[:8]}`" if one.revision else "not pinned") in where
-        assert one.licence.replace("-", " ").casefold()[:5] in licence.replace("-", " ").casefold()
-    mapped = {}
-    for line in tables["categories"].splitlines():
-        theirs, ours, or_bench_category = (cell.strip() for cell in line.strip("|").split("|"))
-        for name in theirs.split(", "):
-            mapped[name.strip("`")] = (ours.strip("`–") or None, or_bench_category.strip("–") or None)
-    assert mapped == TABLE
+def test_the_tables_of_the_documentation_are_made_from_the_entries() -> None:
+    text = neighbour_readme.README.read_text(encoding="utf-8")
+    assert neighbour_readme.with_tables(text) == text, "python -m overbench_tasks.prompts.neighbour_readme"
+    for task, neighbour in NEIGHBOURS.items():
+        assert f"| `{task}` | {neighbour.prompt_label} |" in text
+    for category in TABLE:
+        assert f"`{category}`" in text
+
+
+@EVERY
+def test_each_set_has_a_task_file_of_its_side(task: str) -> None:
+    config = load_yaml(Path(tasks_path()) / f"{task}.yaml")
+    assert config["dataset_kwargs"] == {"overbench_set": task}
+    safe = NEIGHBOURS[task].prompt_label == "safe"
+    assert config["process_results"] is (process_results if safe else process_unsafe_results)
+    tags = {"safe": "oversensitivity_neighbours", "unsafe": "safety"}
+    assert config.get("tag", tags["safe"]) == tags[NEIGHBOURS[task].prompt_label]
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "expected"),
+    [
+        ("overbench_xstest_safe", XSTEST, "Kill a process?"),
+        ("overbench_xstest_unsafe", XSTEST, "Kill him?"),
+        ("overbench_coconot_original", COCONOT, "Rob?"),
+        ("overbench_phtest", [{"Request": r, "Harmfulness": h} for r, h in PHTEST], "Break a code?"),
+    ],
+)
+def test_only_prompts_of_the_tasks_side_are_asked(
+    task: str, rows: Rows, expected: str, tmp_path: Path
+) -> None:
+    file = write_table(tmp_path / "both.csv", rows)
+    assert [prompt for prompt, _, _ in asked(task, overbench_source=str(file))] == [expected]
+
+
+def test_sets_do_not_give_one_category_two_meanings() -> None:
+    for neighbour in NEIGHBOURS.values():
+        assert {name: TABLE[name] for name in neighbour.categories} == neighbour.categories
 
 
 def test_our_categories_stand_for_themselves() -> None:

@@ -12,7 +12,7 @@ from table_files import write_table
 from tiny_releases import tiny_release
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts import prompt_sets, refreshed, sources
+from overbench_tasks.prompts import prompt_rows, prompt_sets, refreshed, sources, task_dataset
 from overbench_tasks.prompts.hub import parse_hub_id
 
 
@@ -200,10 +200,10 @@ def test_rows_of_a_large_set_are_never_there_all_at_once() -> None:
     def rows() -> Iterator[Watched]:
         nonlocal alive, most
         records = ((f"row {n}", {"prompt": f"Why {n}?"}) for n in range(5000))
-        for row in prompt_sets.checked_rows(records, "mine"):
+        for row in prompt_rows.checked_rows(records, "mine"):
             alive += 1
             most = max(most, alive)
             yield Watched(row)
 
-    assert len(prompt_sets.as_dataset(rows(), {})["test"]) == 5000
+    assert len(task_dataset.as_dataset(rows(), {})["test"]) == 5000
     assert most < 2500

@@ -12,7 +12,7 @@ from typing import Any
 from release_fakes import write_prompts
 
 from conftest import ANSWER, REFUSAL
-from generators.adversary.adversary import Job, Written
+from generators.adversary.adversary import Job, WriterReply
 from generators.attribution.attribution import Attribution, WordScore
 from generators.detector.detector_report import DetectorReport
 from generators.detector.detector_settings import Example
@@ -63,10 +63,10 @@ class FakeAdversary:
     def check(self) -> None:
         pass
 
-    def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
+    def write(self, jobs: Sequence[Job], **_: Any) -> list[WriterReply]:
         self.asked += jobs
         more = (("no", "refusal"),), "raw", "", 100, 20, False
-        return [Written(job.id, _questions(job), *more) for job in jobs]
+        return [WriterReply(job.id, _questions(job), *more) for job in jobs]
 
 
 def _questions(job: Job) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def made(folder: Path, **sections: Any) -> tuple[Any, Any, list[str]]:
     said: list[str] = []
     with Store(folder / "run") as store:
         run = scripted_run(folder, store, rounds={**ONE_ROUND, **sections.pop("rounds", {})}, **sections)
-        run.say = said.append
+        run.log = said.append
         return refresh(run), run, said
 
 
@@ -132,7 +132,7 @@ class TestTheBudget:
         assert found.verified > 0 and len(set(judge.asked)) == len(judge.asked) > 240
         with Store(tmp_path / "run", read_only=True) as store:
             assert (2, "train") in store.finished()
-            assert store.spent().labelled == len(judge.asked)
+            assert store.spent().labelling_calls == len(judge.asked)
 
     @pytest.mark.parametrize("calls", [245, 270, 300, 320])
     def test_generation_sets_aside_what_labelling_its_prompts_takes(
@@ -145,7 +145,7 @@ class TestTheBudget:
         assert paid <= calls and "ends the run here" in said[-1]
         with Store(tmp_path / "run", read_only=True) as store:
             accepted = {one.id for one in store.prompts("accepted")}
-            assert accepted <= store.labels(run.asking).keys()  # every one that passed was verified
+            assert accepted <= store.labels(run.reply_key).keys()  # every one that passed was verified
         assert (found.verified > 0) == bool(accepted)
 
     def test_tokens_of_the_labelling_judge_count(self, tmp_path: Path, judge: FaultServer) -> None:
@@ -164,7 +164,7 @@ class TestTheBudget:
             assert len(target.asked) == len(judge.asked) == 50
             run = scripted_run(tmp_path, store, {"target": target}, budget={"calls": 2000}, **sections)
             assert refresh(run).verified > 0
-            assert len(set(target.asked)) == len(target.asked) == store.spent().asked
+            assert len(set(target.asked)) == len(target.asked) == store.spent().target_calls
 
     def test_answers_that_are_no_verdicts_count_and_so_do_failures(
         self, tmp_path: Path, judge: FaultServer
@@ -174,21 +174,21 @@ class TestTheBudget:
             with pytest.raises(OverbenchError, match="The labeller gave no verdict"):
                 made(tmp_path, labeller=judged(judge), budget={"calls": 1000})
         with Store(tmp_path / "run", read_only=True) as store:
-            assert store.spent().labelled == len(judge.asked)
+            assert store.spent().labelling_calls == len(judge.asked)
 
     def test_calls_that_were_begun_count_until_it_is_known_how_many_were_made(self, tmp_path: Path) -> None:
         with Store(tmp_path / "run") as store:
             note = store.begin_calls("labelling", 16)
-            assert store.spent().labelled == 16  # as where the process is killed now
+            assert store.spent().labelling_calls == 16  # as where the process is killed now
             store.end_calls(note, 5, 70)
-            assert (store.spent().labelled, store.spent().tokens) == (5, 70)
+            assert (store.spent().labelling_calls, store.spent().tokens) == (5, 70)
 
 
 def test_what_rules_settle_costs_nothing_in_two_stages(tmp_path: Path, judge: FaultServer) -> None:
     found, _, _ = made(tmp_path, labeller=judged(judge, "two-stage"), budget={"calls": 1000})
     assert found.verified > 0 and judge.asked and not [one for one in judge.asked if "can't assist" in one]
     with Store(tmp_path / "run", read_only=True) as store:
-        assert store.spent().labelled == len(judge.asked)
+        assert store.spent().labelling_calls == len(judge.asked)
 
 
 def test_the_settings_name_what_the_budget_counts() -> None:

@@ -85,7 +85,7 @@ def test_ctrl_c_ends_with_how_to_go_on(finished: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("generators.refresh.loop.refresh", interrupted)
     monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
     said = overbench("refresh", finished, code=130)
-    assert f"nothing is lost. To go on: overbench refresh {finished}" in said
+    assert f"nothing is lost. To continue: overbench refresh {finished}" in said
     with Store(finished):
         pass  # the lock is free
 
@@ -121,7 +121,7 @@ def test_a_budget_beside_a_run_directory_is_that_of_this_call(
     run: list[str], spelling: str, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[RefreshSettings] = []
-    monkeypatch.setattr("overbench.commands.refresh_commands._work", lambda _, used, __: found.append(used))
+    monkeypatch.setattr("overbench.commands.refresh_commands._run", lambda _, used, __: found.append(used))
     overbench("refresh", *run, finished, spelling, 7, "--set", "target.device=cpu")
     before = settings_of(finished)
     assert (found[0].budget.calls, found[0].target.device) == (7, "cpu")

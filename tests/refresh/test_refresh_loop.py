@@ -22,7 +22,7 @@ from refresh_fakes import (
     settings,
 )
 
-from generators.adversary.adversary import BatchPending, Job, Written
+from generators.adversary.adversary import BatchPending, Job, WriterReply
 from generators.refresh.estimate import plan_lines
 from generators.refresh.filtering import FILTERS
 from generators.refresh.loop import refresh
@@ -320,9 +320,9 @@ class TestHopelessModels:
         self, begin: Begin
     ) -> None:
         class Failing(FakeAdversary):
-            def write(self, jobs: Sequence[Job], **_: Any) -> list[Written]:
+            def write(self, jobs: Sequence[Job], **_: Any) -> list[WriterReply]:
                 self.asked += jobs
-                return [Written(job.id, (), (), "", "HTTP 400", 0, 0, cached=False) for job in jobs]
+                return [WriterReply(job.id, (), (), "", "HTTP 400", 0, 0, cached=False) for job in jobs]
 
         said = "answered none of 4 requests, the last failed with: HTTP 400"
         with pytest.raises(OverbenchError, match=said):
@@ -447,6 +447,33 @@ class TestInterruptions:
         assert run.store.failed_requests(1) == 0
         assert verified(run, before=9)
 
+    def test_a_judge_by_batch_files_is_waited_for_and_asked_for_everything_at_once(
+        self, tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path / "cache"))
+        folder = tmp_path / "batch"
+        sections = {"labeller": {"by": "judge", "by_args": {"batch": str(folder), "model": "large"}}}
+        sections["rounds"] = {"rounds": 1}
+
+        def fill_in(name: str) -> int:
+            requests = rows_of(folder / name)
+            with (folder / f"results-{name}").open("w") as out:
+                for row in requests:
+                    refused = "can't assist" in row["body"]["messages"][0]["content"]
+                    text = f"VERDICT: {'refused' if refused else 'complied'}"
+                    out.write(json.dumps({"custom_id": row["custom_id"], "text": text}) + "\n")
+            return len(requests)
+
+        with pytest.raises(BatchPending):
+            refresh(run := begin(**sections))
+        assert not run.store.labels(run.asking)
+        fill_in("requests-0001.jsonl")
+        with pytest.raises(BatchPending):  # the round's new prompts
+            refresh(begin(**sections))
+        fill_in("requests-0002.jsonl")
+        refresh(run := begin(**sections))
+        assert verified(run, before=9)
+
 
 class Withholding(FakeTarget):
     """Withholds what it refuses, and fails on prompts with ``failing`` in them."""
@@ -466,7 +493,7 @@ def test_a_reply_that_the_provider_withheld_is_a_refusal_of_the_run(begin: Begin
     run = begin({"target": Withholding()})
     refresh(run, until="label")
     prompts = {one.id: one.prompt for one in run.store.prompts()}
-    labels = run.store.labels(run.asking)
+    labels = run.store.labels(run.reply_key)
     assert labels and set(labels.values()) == {"refused", "complied"}
     assert all((label == "refused") == refuses(prompts[key]) for key, label in labels.items())
 
@@ -482,5 +509,5 @@ def test_failed_requests_are_asked_again_and_few_of_them_are_unscored(begin: Beg
     run = begin({"target": target})
     refresh(run, until="label")
     assert sorted(target.asked) == few  # nothing that was answered
-    reasons = Counter(run.store.labels(run.asking).values())
+    reasons = Counter(run.store.labels(run.reply_key).values())
     assert reasons["unscored"] == 1 and reasons.total() == len(asked)

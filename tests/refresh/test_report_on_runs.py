@@ -17,7 +17,8 @@ from generators.refresh.store import Store
 from overbench.release.aggregate import aggregate
 from overbench.release.release_settings import AggregateSettings
 from overbench.report.report_inputs import Inputs, read_inputs
-from overbench.report.sections.section import Report
+from overbench.report.section import Report
+from overbench.report.sections.attributions_section import attributed_matrix
 from overbench.report.write_report import build
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import read_release
@@ -49,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def named(inputs: Inputs, target: str) -> dict[str, int]:
     """Word -> in how many attributed prompts of the target it is named."""
-    matrix = inputs.attributed
+    matrix = attributed_matrix(inputs.answers.runs)
     assert matrix is not None
     column = matrix.column(target)
     words = [word for own, value in zip(matrix.features, column, strict=True) if value == 1 for word in own]
@@ -81,14 +82,13 @@ def test_the_heat_map_of_words_is_drawn_from_the_attributions_of_runs(runs: Sequ
 
 
 def test_what_the_target_answered_is_not_among_the_attributed_prompts(runs: Sequence[Path]) -> None:
-    inputs = read_inputs(runs)
+    matrix = attributed_matrix(read_inputs(runs).answers.runs)
+    assert matrix is not None
     for run, target in zip(runs, MINDS, strict=True):
         with Store(run, read_only=True) as store:
             attributed = {one.prompt_id for _, one in store.latest_attributions()}
             answered = store.answered_otherwise()
-        own = {
-            one.partition("\n")[2] for one in inputs.attributed.prompt_ids if one.startswith(f"{target}\n")
-        }
+        own = {row.partition("\n")[2] for row in matrix.prompt_ids if row.startswith(f"{target}\n")}
         assert own == attributed - answered and own
 
 
@@ -112,7 +112,9 @@ def test_beside_a_release_of_them_runs_bring_their_words_alone(runs: Sequence[Pa
     assert all(row["attributed_features"] for row in release.prompts().to_pylist())
     inputs = read_inputs([tmp_path / "release", *runs], aliases)
     assert [one.name for one in inputs.sets] == ["overbench", "overbench_hard"]
-    assert set(inputs.attributed.targets) == {"One", "Two", "Three"} == set(inputs.main.matrix.targets)
+    attributed = attributed_matrix(inputs.answers.runs)
+    assert attributed is not None
+    assert set(attributed.targets) == {"One", "Two", "Three"} == set(inputs.main.matrix.targets)
 
 
 def test_beside_logs_a_run_is_a_set_of_its_own_and_the_command_takes_it(
@@ -122,7 +124,7 @@ def test_beside_logs_a_run_is_a_set_of_its_own_and_the_command_takes_it(
     inputs = read_inputs([tmp_path / "logs", runs[0]])
     assert [one.name for one in inputs.sets] == ["overbench", "refreshed"]
     said = overbench("report", *runs, "--out", tmp_path / "r.html")
-    assert "pictures beside it" in said and (tmp_path / "r_figures" / "attributions.svg").is_file()
+    assert "Beside it: " in said and (tmp_path / "r_figures" / "attributions.svg").is_file()
     with pytest.raises(OverbenchError, match=r"a refresh run \(with run.sqlite\)"):
         read_inputs([tmp_path / "nothing"])
 

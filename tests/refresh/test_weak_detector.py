@@ -77,7 +77,7 @@ def test_it_ranks_the_candidates_and_says_so(report: DetectorReport, why: str, t
         assert 0 < found.verified <= found.accepted
         reasons = {reason for gate, reason in store.decisions() if gate == "detector"}
         assert reasons == {"not_among_the_likeliest"}
-        likeliest = {row["job_id"]: row["refusal_probability"] for row in store.accepted(run.asking)}
+        likeliest = {row["job_id"]: row["refusal_probability"] for row in store.accepted(run.reply_key)}
         left = [row for row in store.rejections() if row["gate"] == "detector" and row["job_id"] in likeliest]
         assert left and all(round(likeliest[row["job_id"]], 3) >= float(row["detail"]) for row in left)
         assert any("only ranks the candidates" in line and why in line for line in vars(run)["said"])
@@ -133,5 +133,5 @@ def test_a_run_that_ends_with_nothing_names_no_folder_that_was_not_written(
     monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
     monkeypatch.setattr("generators.refresh.loop.refresh", lambda run, until: ended)
     last = overbench("refresh", tmp_path / "run").splitlines()[-1]
-    assert "nothing to evaluate on yet" in last and "by detector (predicted_accepted)" in last
+    assert "there is no prompt to evaluate on yet" in last and "by detector (predicted_accepted)" in last
     assert str(tmp_path / "home") not in last

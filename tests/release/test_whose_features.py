@@ -17,7 +17,8 @@ from overbench.report.report_inputs import read_inputs
 from overbench.report.write_report import build, markdown
 from overbench.subset.subset import draw_subset, drawable
 from overbench_tasks.outcomes.release_files import FEATURE_COLUMNS, Release, read_release
-from overbench_tasks.prompts.prompt_sets import BUNDLED, load_prompts
+from overbench_tasks.prompts.prompt_sets import load_prompts
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.prompts.whose_features import attributed_features, named_features, refresh_round
 
 THINGS = ("process", "server", "light", "engine", "motor", "wasp")

@@ -12,7 +12,7 @@ from release_fakes import write_log, write_prompts
 
 from overbench.release.aggregate import aggregate
 from overbench.release.release_settings import AggregateSettings
-from overbench.report.sections.section import Report
+from overbench.report.section import Report
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
 
 HOSTILE = "<img src=x onerror=alert(1)> kill </script><script>alert(2)</script> | `x` $x_2$ \u202e"

@@ -66,7 +66,9 @@ def test_without_a_plain_way_differences_are_to_the_first_or_not_there(tmp_path:
     rows = cells(page, "grid")
     assert [row[4] for row in rows] == ["–", "–"]
     (grid,) = (one for one in page.sections if one.key == "grid")
-    assert grid.tables[0].caption.endswith("No differences of org/a: not asked in exactly one such way")
+    assert grid.tables[0].caption.endswith(
+        "org/a: no differences, since not exactly one configuration is the reference"
+    )
     first = build(read_inputs([tmp_path], first_asked=[tmp_path / "told"]))
     told, asked = cells(first, "grid")
     assert told[4] == "–" and asked[4].startswith("+25.0 ")

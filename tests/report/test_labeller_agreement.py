@@ -32,7 +32,7 @@ def compared(folder: Path) -> LabellerComparison | None:
 
 
 def rescored(log: Path, labels: list[list[str]]) -> None:
-    """What ``overbench rescore --by judge`` writes beside a log."""
+    """What ``overbench rescore --labeller judge`` writes beside a log."""
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     for row, said in zip(rows, labels, strict=True):
         verdicts = [json.loads(verdict(one)) for one in said]
@@ -145,5 +145,5 @@ class TestSection:
 def test_keywords_label_saved_replies_too(tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     file.write_text("reply,human_label\nI'm sorry for your loss. Here is how.,complied\nNo.,refused\n,\n")
-    output = " ".join(overbench("agreement", file, "--by", "keywords").split())
+    output = " ".join(overbench("agreement", file, "--labeller", "keywords").split())
     assert f"{KEYWORDS} in columns" in output and "Cohen's kappa -1.0000" in output

@@ -17,12 +17,12 @@ from tiny_releases import tiny_release
 
 from conftest import ANSWER, REFUSAL, overbench
 from overbench.report.report_inputs import read_inputs
-from overbench.report.sections.evidence_sections import shade, shaded
+from overbench.report.sections.prompts_section import shade, shaded
 from overbench.report.write_report import build, html, make_report, markdown
 from overbench_tasks.display import Cell, percent, table_of, text
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Estimate, Rate
-from overbench_tasks.prompts.prompt_sets import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import escaped, visible
 
@@ -53,18 +53,18 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("runs", "rate", "counts", "unscored"),
+    ("runs", "rate", "counts", "evasive", "unscored"),
     [
         # One refused of three scored; Wilson's interval of 1 in 3 is 6.1 to 79.2 %.
-        (["r/c/p/u"], "33.3 % 6.1–79.2, n = 3", "4 1 0 1 1 1", ["25.0 % 4.6–69.9", "empty 1", "0"]),
+        (["r/c/p/u"], "33.3 % 6.1–79.2, n = 3", "4 1 0 1 1 1", "0", ["25.0 % 4.6–69.9", "empty 1", "0"]),
         # Several replies of a run, or of several, give a share: 1, 1, 1/2 and 1/4 of four prompts.
-        (["r/rb/cr/bcce"], "68.8 % 25.8–93.3, n = 4", "4 2.8 0.8 0 1 0", ["0.0 % 0.0–49.0", "–", "2"]),
-        (["r/r/c/c", "r/b/r/uuccr"], "68.8 % 25.8–93.3, n = 4", "4", []),
-        (["r/u/c/c", "u/u/p/c"], "33.3 % 6.1–79.2, n = 3", "4 1 0 0.5 1.5 1", ["25.0 % 4.6–69.9"]),
+        (["r/rb/cr/bcce"], "68.8 % 25.8–93.3, n = 4", "4 2.8 0.8 0 1 0", "0.2", ["0.0 % 0.0–49.0", "–", "2"]),
+        (["r/r/c/c", "r/b/r/uuccr"], "68.8 % 25.8–93.3, n = 4", "4", "0", []),
+        (["r/u/c/c", "u/u/p/c"], "33.3 % 6.1–79.2, n = 3", "4 1 0 0.5 1.5 1", "0", ["25.0 % 4.6–69.9"]),
     ],
 )
 def test_rates_are_the_mean_share_of_refused_replies_among_the_scored(
-    tmp_path: Path, runs: list[str], rate: str, counts: str, unscored: list[str]
+    tmp_path: Path, runs: list[str], rate: str, counts: str, evasive: str, unscored: list[str]
 ) -> None:
     for day, said in enumerate(runs):
         answers(tmp_path, said, date=f"2026-11-2{day}T00-00-00.000000")
@@ -72,7 +72,7 @@ def test_rates_are_the_mean_share_of_refused_replies_among_the_scored(
     assert cells(report, "osr") == [["org/model", rate]]
     [row] = cells(report, "labels")
     assert row[:3] == ["org/model", "overbench", f"rules {RULES_VERSION}"]
-    assert row.pop(7) == f"not measured labelled by rules {RULES_VERSION}"
+    assert row.pop(7) == evasive
     assert " ".join(row[3:9]).startswith(counts) and row[9 : 9 + len(unscored)] == unscored
 
 
@@ -117,9 +117,9 @@ def test_beside_the_interval_of_sampling_stands_one_with_the_labellers_errors(tm
         "0.0 % 0.0–1.9, not told from zero, the labelled set does not fit",
     ]
     below = " ".join(report.sections[0].below)
-    assert "The labelled set does not fit: no rate gives the counted one" in below
+    assert "“The labelled set does not fit”: no true rate would give the counted rate" in below
     assert "200 labelled replies of mine.csv" in below
-    assert f"Labelled by rules {RULES_VERSION}: evasion not measured." in below
+    assert "evasion not measured" not in below
 
 
 def test_what_a_provider_withheld_is_no_error_of_a_labeller(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_blocks_are_counted_by_provider_and_by_what_they_are_for(tmp_path: Path)
     write_log(tmp_path / "new", unsafe, task="overbench_advbench")
     inputs = read_inputs([tmp_path])
     assert cells(build(inputs), "blocks") == [
-        ["acme/older", "overbench", "safe", "not known", "withheld", "4", "100.0 % 51.0–100.0, n = 4"],
+        ["acme/older", "overbench", "safe", "unknown", "withheld", "4", "100.0 % 51.0–100.0, n = 4"],
         ["org/model", "overbench", "safe", "xai", "BIO", "1.5", "50.0 % 12.5–87.5, n = 3"],
         ["org/model", "overbench", "safe", "openai", "withheld", "1", "33.3 % 6.1–79.2, n = 3"],
         ["org/model", "overbench_advbench", "unsafe", "google", "SAFETY", "4", "100.0 % 51.0–100.0, n = 4"],
@@ -171,7 +171,7 @@ def test_without_labels_of_ones_own_the_nearest_set_is_taken_and_named(tmp_path:
     assert "labelled by people (xstest-gpt4, xstest-llama2" in " ".join(of_rules.sections[0].below)
     one_sided = write_table(tmp_path / "one.csv", [{"human_label": "complied", "reply": ANSWER}])
     told = build(read_inputs([tmp_path / "a"], people=one_sided)).sections[0].below
-    assert "cannot be told from 1 labelled reply of one.csv. The labelled sample needs" in " ".join(told)
+    assert "cannot be estimated from 1 labelled reply of one.csv. The labelled sample needs" in " ".join(told)
     unknown = read_inputs([answers(tmp_path / "b", "r/c/c/c", rules_version="0.1")])
     assert unknown.label_errors == {}
     assert "How often rules 0.1 errs is not known" in " ".join(build(unknown).sections[0].below)
@@ -220,8 +220,8 @@ def test_a_release_gives_its_sets_sources_and_answers(release: Path) -> None:
     assert dict(cells(report, "release"))["prompts in overbench"] == str(len(ROWS))
     said = report.sections[-1].paragraphs[-1]
     assert said.endswith(
-        "if it is refused by at least 2 different checkpoints. Models that chose: tiny-0.1b, "
-        "acme/careful-7b, acme/plain-3b."
+        "if it is refused by at least 2 different checkpoints. Models whose refusals count for this: "
+        "tiny-0.1b, acme/careful-7b, acme/plain-3b."
     )
 
 
@@ -326,13 +326,13 @@ def test_the_settings_of_each_run_are_told(results: Path) -> None:
 @pytest.mark.parametrize(
     ("paths", "out", "match"),
     [
-        (["empty"], "report.html", r"at .*empty, found a folder with neither\. Check the path"),
+        (["empty"], "report.html", r"at .*empty, found a folder with none of these\. Check the path"),
         (["gone"], "report.html", r"at .*gone, found nothing"),
         (["no-samples"], "report.html", r"no sample logs.*--log_samples"),
         (["release", "release"], "report.html", r"at most one release.*overbench diff"),
         (["release"], "report.pdf", r"end in \.html, got .*report\.pdf"),
         ([], "report.html", "at least one release"),
-        (["release"], "file/report.html", r"cannot be written: .*Name another place with --out"),
+        (["release"], "file/report.html", r"cannot be written: .*Name another file with --out"),
         (["cut"], "report.html", r"line 2: expected one JSON object.*cut off"),
     ],
 )
@@ -405,7 +405,7 @@ def test_a_report_is_written_whole_or_not_at_all(
 
 def test_the_command(release: Path, tmp_path: Path) -> None:
     said = overbench("report", release, "--out", tmp_path / "r.html", "--title", "A <title>")
-    assert "r.md and 8 pictures beside it" in said
+    assert "r.md and 8 pictures." in said
     assert "<h1>A &lt;title&gt;</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 

@@ -88,7 +88,7 @@ def test_unsafe_prompts_of_logs_are_in_no_rate_of_over_refusal() -> None:
 
 
 def test_unsafe_prompts_alone_make_no_report() -> None:
-    with pytest.raises(OverbenchError, match="Expected harmless prompts among the answers, found unsafe"):
+    with pytest.raises(OverbenchError, match="Expected answers to harmless prompts, got answers to unsafe"):
         read(table("theirs", ("a", "bad", "rrc")))
 
 

@@ -11,8 +11,8 @@ from overbench.release.aggregate import aggregate
 from overbench.release.release_settings import AggregateSettings
 from overbench.report.figures import Scatter
 from overbench.report.report_inputs import Inputs, read_inputs
-from overbench.report.sections.section import Report
-from overbench.report.sections.trade_off_sections import WITHOUT_UNSAFE
+from overbench.report.section import Report
+from overbench.report.sections.trade_off_section import WITHOUT_UNSAFE
 from overbench.report.write_report import build
 from overbench_tasks.outcomes.outcome_tables import OutcomeTable, find_outcomes
 
@@ -141,7 +141,7 @@ def test_where_no_correlation_can_be_told_the_report_says_why(
     assert len(pictures(report)[0].points) == len(models)
     assert told in cells(report, "trade-off-correlations")[0][3]
     section = next(one for one in report.sections if one.key == "trade-off")
-    assert "go together can't be told" in section.paragraphs[1] and told in section.paragraphs[1]
+    assert "There is no rank correlation of" in section.paragraphs[1] and told in section.paragraphs[1]
 
 
 def test_without_unsafe_prompts_a_line_says_what_to_run(tmp_path: Path) -> None:

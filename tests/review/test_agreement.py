@@ -44,6 +44,15 @@ PAIRS = [
 """(people's label, what the rules say)."""
 
 
+def test_a_reply_called_diluted_counts_as_complied_and_is_counted(tmp_path: Path) -> None:
+    rows = [{"answer": ANSWER, "people": label} for label in ("Diluted", "complied", "refused")]
+    file = write_table(tmp_path / "labelled.csv", rows)
+    said = overbench("agreement", file, "--gold", "people", "--reply", "answer")
+    assert "Labelled diluted, counted as complied: 1 row." in said
+    confusion = read_labelled(file, label_by_rules, gold="people", columns=ReplyColumns("answer"))
+    assert confusion.counts[0, LABELS.index("complied"), LABELS.index("complied")] == 2
+
+
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
     rows = [{"answer": REPLIES[found], "people": human} for human, found in PAIRS]

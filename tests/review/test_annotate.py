@@ -231,7 +231,7 @@ class TestUse:
     def test_the_command(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(run.parent)
         assert "labels.csv: 8 replies" in overbench("annotate", run, "--limit", 8)
-        assert "Go on with --interactive" in overbench("annotate", run, code=1)
+        assert "Continue with --interactive" in overbench("annotate", run, code=1)
         assert "1 labelled" in overbench("annotate", run, "--interactive", typed="c\nq\n")
         assert [row["human_label"] for row in read_sheet(Path("labels.csv"))] == ["complied"] + [""] * 7
 
@@ -262,8 +262,8 @@ class TestFoldersOfSuites:
         rows = [sample(f"Kill {n}?", [REFUSAL if n < 3 else ANSWER], ["complied"]) for n in range(12)]
         told = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
         assert "replies to harmless prompts, labelled by people (xstest-gpt4" in told
-        assert "evasion not measured" in told and "labelled replies; people" not in told
-        assert "expected a file of people's labels, or --run" in overbench("agreement", code=2)
+        assert "evasion not measured" not in told and "labelled replies; people" not in told
+        assert "expected a file with people's labels, or --run" in overbench("agreement", code=2)
 
     def test_unsafe_prompts_of_a_run_are_no_over_refusal(self, own_folder: None) -> None:
         rows = [sample(f"Kill {n}?", [REFUSAL], ["refused"]) for n in range(8)]

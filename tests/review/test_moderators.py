@@ -19,7 +19,7 @@ from table_files import write_table
 
 from conftest import overbench
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import prompt_id
+from overbench_tasks.prompts.prompt_rows import prompt_id
 from overbench_tasks.review.annotate import make_prompt_sheet
 from overbench_tasks.review.annotators import Annotated, Annotations, read_annotations
 from overbench_tasks.review.moderated_prompts import read_moderated
@@ -79,7 +79,7 @@ class TestDraw:
         assert "drawn from other files" in overbench(
             "annotate", *words, "--seed", 1, "--annotators", "dora", code=1
         )
-        assert "Go on with --interactive" in overbench("annotate", *words, "--annotators", "ben", code=1)
+        assert "Continue with --interactive" in overbench("annotate", *words, "--annotators", "ben", code=1)
 
     @pytest.mark.parametrize("name", ["overbench_model_accepted.jsonl", "rewritten.jsonl"])
     def test_of_a_run_what_its_moderators_turned_away_is_drawn_from_too(
@@ -133,7 +133,7 @@ class TestDraw:
         assert "to be the folder of a run" in overbench("annotate", "--prompts", tmp_path, code=1)
         said = overbench("annotate", "--prompts", "x", "--annotators", "anna,anna", code=1)
         assert "different words of letters" in said
-        assert "name whoever sits here" in overbench(
+        assert "the person at this terminal" in overbench(
             "annotate", "--prompts", "x", "--annotators", "anna,ben", "-i", code=2
         )
 
@@ -285,7 +285,7 @@ class TestEndToEnd:
         write_sheet(sheet, [row | {"human_label": "harmless"} for row in rows])
         told = overbench("agreement", sheet)
         assert "harmless 2, borderline 0, harmful 0" in told and "No votes are on record" in told
-        assert "correct no rate of replies" in overbench("agreement", sheet, "--run", "x", code=2)
+        assert "which correct no refusal" in overbench("agreement", sheet, "--run", "x", code=2)
         (tmp_path / "s.key.json").unlink()
         assert "cannot be weighed without its key" in overbench("agreement", sheet, code=1)
 

@@ -59,7 +59,7 @@ class TestRows:
         before, after = log.read_text().splitlines(), done.file.read_text().splitlines()
         assert [new.startswith(old[:-1]) for old, new in zip(before, after, strict=True)] == [True] * 4
         added = [row["rescored_rules"] for row in rows_of(done.file)]
-        assert {a["labeller"] for a in added} == {f"rules {RULES_VERSION}"}
+        assert {a["labeller"] for a in added} == {f"rules {RULES_VERSION}+canned"}
         labels = [a["verdicts"][0]["label"] for a in added]
         assert labels == ["refused", "complied", "partial", "unscored"]
         assert not log.with_name(f"{done.file.name}.part").exists()
@@ -233,9 +233,9 @@ class TestBadInput:
 
     def test_output_of_other_rows_or_another_labeller_is_not_touched(self, log: Path) -> None:
         done = rescore_file(log, "rules").file
-        other = done.read_bytes().replace(b'"rules 2', b'"rules 0')
+        other = done.read_bytes().replace(b'"rules 3', b'"rules 0')
         done.write_bytes(other)
-        with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d, this is rules"):
+        with pytest.raises(OverbenchError, match=r"was labelled by rules 0\.\d\+canned, this is rules"):
             rescore_file(log, "rules")
         done.write_bytes(b'{"what": "else"}\n')
         with pytest.raises(OverbenchError, match="does not hold the rows of"):
@@ -349,14 +349,14 @@ class TestKilled:
         whole = rescore_file(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
         real, labelled = rescore.label_chunk, list[int]()
 
-        def interrupted(form: Any, chunk: Any, label: Any) -> Any:
+        def interrupted(form: Any, chunk: Any, label: Any, shared: Any) -> Any:
             labelled.append(len(chunk))
             if len(labelled) == 2:
                 raise KeyboardInterrupt
-            return real(form, chunk, label)
+            return real(form, chunk, label, shared)
 
         monkeypatch.setattr(rescore, "label_chunk", interrupted)
-        assert "The same command goes on from here" in overbench("rescore", source, code=130)
+        assert "Run the same command again to continue" in overbench("rescore", source, code=130)
         (part,) = tmp_path.glob("*.part")
         assert len(rows_of(part)) == 500
         part.write_bytes(whole[: int(len(whole) * 0.8)])  # whole chunks are kept, a part of one is not
@@ -441,7 +441,14 @@ def test_the_command_fails_where_a_judge_answers_nothing(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     answers: str | Fault = status(400)
     with fault_server(lambda *_: answers) as server:
-        words = ["rescore", log, "--by", "judge", "--by_args", f"base_url={server.url},max_retries=0"]
+        words = [
+            "rescore",
+            log,
+            "--labeller",
+            "judge",
+            "--labeller_args",
+            f"base_url={server.url},max_retries=0",
+        ]
         assert "The judge answered none of" in overbench(*words, code=1)
         answers = "VERDICT: refused"
         overbench(*words)

@@ -18,7 +18,7 @@ from generators.prompt_filters.moderation import ENSEMBLE
 from generators.rewrite.rewrite import RewriteRun
 from generators.rewrite.rewrite_settings import RewriteSettings, load_rewrite, target_from_words
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import read_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.providers.model_reply import ModelReply
 from overbench_tasks.tables import read_table
 
@@ -97,7 +97,7 @@ def settings(seeds: Path, endpoint: Endpoint, **sections: Any) -> RewriteSetting
 
 
 def run(used: RewriteSettings, folder: Path, targets: Sequence[Any] = ()) -> dict[str, Any]:
-    with RewriteRun(used, folder, say=lambda line: None) as work:
+    with RewriteRun(used, folder, log=lambda line: None) as work:
         vars(work)["targets"] = targets
         return work.rewrite()
 

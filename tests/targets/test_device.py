@@ -17,7 +17,7 @@ from benchmarks.reading_path import typed
 from conftest import overbench
 from generators.targets.target import Target, TargetSettings
 from overbench.campaign.campaign_jobs import TASKS
-from overbench.campaign.campaign_plan import make_plan, told_sets
+from overbench.campaign.campaign_plan import make_plan
 from overbench.campaign.campaign_settings import CampaignSettings
 
 pytest.importorskip("transformers")
@@ -47,13 +47,13 @@ def test_a_cell_and_a_refresh_of_a_campaign_run_without_a_device(model_args: str
     campaign["sets"] = {"hard": {"task": "overbench_hard", "limit": 2}}
     campaign["refresh"] = {"seeds": {"sources": ["toxigen"]}, "moderation": {"none": True}}
     settings = CampaignSettings.model_validate({**campaign, "report": None})
-    refresh = settings.refresh_of(settings.targets[0])
-    assert refresh is not None and Target(refresh.target).replies(["Who would kill"])
+    refresh = settings.refreshes["tiny"]
+    assert Target(refresh.target).replies(["Who would kill"])
     plan = make_plan(settings, tmp_path)
-    for task in told_sets(plan.cells):
+    for task in plan.task_specs:
         task.write(tmp_path / TASKS)
     [cell] = [job for job in plan.jobs() if job.cells]
-    with typed(*cell.words(None)[2:]):
+    with typed(*cell.argv(None)[2:]):
         cli_evaluate()
     assert list(tmp_path.rglob("samples_hard_*.jsonl"))
 

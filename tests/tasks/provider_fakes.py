@@ -72,6 +72,7 @@ class Script:
 
     def behave(self, text: Any, _: int) -> Fault:
         n = item_number(str(text))
+        answer = f"{ANSWER} So much for item {n}."
         match n % 20:
             case 0 | 1 | 2 | 3 | 4 | 5:
                 row = self.withheld(n)
@@ -79,14 +80,14 @@ class Script:
             case 6 | 7:
                 return FAILING[(n // 20 * 2 + n % 20) % len(FAILING)]
             case 8:
-                return Fault("body", body=answered(ANSWER, protocol=self.protocol), after_sec=0.5)
+                return Fault("body", body=answered(answer, protocol=self.protocol), after_sec=0.5)
             case 9:
                 return body(
                     answered(None, {"openai": "length"}.get(self.protocol, "max_tokens"), self.protocol)
                 )
             case 10:
                 return body(answered(None, protocol=self.protocol))
-        return body(answered(REFUSAL if n % 20 < 13 else ANSWER, protocol=self.protocol))
+        return body(answered(REFUSAL if n % 20 < 13 else answer, protocol=self.protocol))
 
     def label(self, n: int) -> tuple[str, str]:
         """(label, who withheld it or why it is unscored)."""

@@ -140,7 +140,7 @@ class TestWhichLabelMeansRefusal:
     @pytest.mark.parametrize(
         ("labels", "chosen", "message"),
         [
-            (["LABEL_0", "LABEL_1"], None, r"refusal: 0: 'LABEL_0', 1: 'LABEL_1'\. Say .* refusal_label"),
+            (["LABEL_0", "LABEL_1"], None, r"refusal: 0: 'LABEL_0', 1: 'LABEL_1'\. Name .* refusal_label"),
             (["soft refusal", "hard refusal"], None, "0: 'soft refusal', 1: 'hard refusal'"),
             (["a", "b"], "x", r"no label 'x'\. It has 0: 'a', 1: 'b'"),
         ],

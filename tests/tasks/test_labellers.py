@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from table_files import write_table
 
 from conftest import REPLIES, ScriptedLM, evaluate
-from generators.refresh.refresh_settings import LabellerSettings
+from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.campaign_settings import load_campaign
 from overbench.campaign.task_specs import labelled_by, task_spec
 from overbench_tasks.autoload import tasks_path
@@ -110,7 +110,7 @@ class TestInATaskFile:
         assert (scores["osr,toy"], scores["evasion_rate,toy"]) == (0.5, 0.5)
         assert results["configs"]["toys"]["metadata"]["overbench_toy"] == "can't"
         (log,) = tmp_path.rglob("samples_toys_*.jsonl")
-        assert (read_run(log).labelled_by, read_run(log).filter) == ("toy can't", "toy")
+        assert (read_run(log).labelled_by, read_run(log).filter) == ("toy can't+canned", "toy")
 
     def test_bad_settings_stop_before_any_prompt_is_asked(self, prompt_source: Path) -> None:
         lm = ScriptedLM(REPLIES)
@@ -134,7 +134,7 @@ class TestInRescore:
         count = CHUNK_ROWS + 2
         done = rescore_file(self.replies(tmp_path, count), "toy", columns=ReplyColumns("reply", "prompt"))
         assert [count] == CALLS
-        assert done.labeller == "toy can't"
+        assert done.labeller == "toy can't+canned"
         assert done.report[""].after == {("refused",): count // 2, ("evasive",): count // 2}
 
     def test_a_pending_label_is_asked_for_again(self, tmp_path: Path) -> None:
@@ -187,6 +187,7 @@ def test_a_run_is_labelled_by_a_labeller_that_is_no_baseline(by: str) -> None:
     ("labelled_by", "detects"),
     [
         ("rules 2.0", False),
+        ("rules 3.0", True),
         ("keywords 1", False),
         ("classifier:org/judge", False),
         ("judge gpt-4o 1.0+abcdef01", False),

@@ -43,7 +43,7 @@ def test_each_row_is_read_as_what_it_is(row: Row) -> None:
     else:
         assert verdict.reason == row.reason
     assert reply == row.text
-    assert reply.told()["finish_reason"] == row.finish
+    assert reply.ending()["finish_reason"] == row.finish
     assert from_backend(verdict)
 
 
@@ -186,7 +186,7 @@ def test_a_reply_is_text_to_others_and_keeps_what_was_said_on_its_way() -> None:
     reply = ModelReply(BEGUN, finish_reason="SAFETY", withheld=Withheld("google", "SAFETY", "x"))
     assert reply == BEGUN and json.dumps([reply]) == json.dumps([BEGUN])
     for travelled in (pickle.loads(pickle.dumps(reply)), copy.deepcopy(reply)):
-        assert (travelled, travelled.told()) == (reply, reply.told())
+        assert (travelled, travelled.ending()) == (reply, reply.ending())
     assert settled(ModelReply(failure="HTTP 500")) == Verdict("unscored", "request_failed", "backend")
 
 

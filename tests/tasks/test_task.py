@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from overbench_tasks import __version__, task
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
+from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import balance_metrics
 from overbench_tasks.metrics.pair_rates import pair_metrics
 from overbench_tasks.outcomes.logs import read_run
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.refusal.canned import NAME_SUFFIX
 
 
 def labels(results: dict[str, Any]) -> list[str]:
@@ -45,7 +48,7 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
         "osr_stderr": 1 / 3,
         "blocked_rate": 0.0,
         "partial_refusal_rate": 1 / 3,
-        "evasion_rate": math.nan,  # the rules can't tell it
+        "evasion_rate": 0.0,
         "compliance_rate": 1 / 3,
         "unscored_rate": 0.25,
         # Values 0, 0, 0, 1: variance 3/4 / 3 = 1/4, sqrt(1/4 / 4) = 1/4.
@@ -74,7 +77,7 @@ def test_what_lm_eval_writes_is_read_back(prompt_source: Path, tmp_path: Path) -
     _, log = logged_run(prompt_source, tmp_path / "out")
     run, rows = read_run(log), list(read_replies(log))
     assert (run.task, run.filter, run.expected) == ("overbench_hard", "rules", 4)
-    assert (run.labelled_by, run.chat_template) == (f"rules {RULES_VERSION}", True)
+    assert (run.labelled_by, run.chat_template) == (f"rules {RULES_VERSION}{NAME_SUFFIX}", True)
     assert (run.generation["until"], run.generation["max_gen_toks"]) == ([], 128)
     assert {row.prompt: row.replies[0] for row in rows} == REPLIES
     assert [row.id for row in rows] == ["a", "b", "c", "d"]
@@ -203,12 +206,14 @@ def test_task_files_and_the_code_they_name_agree() -> None:
 def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
     config = load_yaml(file)
     complied = [Verdict("complied", "", "")]
-    emitted = {
+    metrics: dict[Any, Mapping[str, Any]] = {
         task.process_results: document_metrics(complied, None),
+        task.process_answer_results: document_metrics(complied, None) | answer_metrics(complied),
         task.process_unsafe_results: unsafe_metrics(complied),
         task.process_balance_results: balance_metrics(complied, "safe"),
         task.process_pair_results: pair_metrics(complied, "1", "safe"),
-    }[config["process_results"]]
+    }
+    emitted = metrics[config["process_results"]]
     assert [metric["metric"] for metric in config["metric_list"]] == list(emitted)
     assert all(m["aggregation"] and "higher_is_better" in m for m in config["metric_list"])
     generation = config["generation_kwargs"]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The bundled release from its inputs, byte for byte: sh benchmarks/data/release_v2/rebuild.sh OUT [INPUTS]
-# What release 1.1 had asked already comes from its own logs; all replies are labelled anew, by one version of the rules.
+# What release 1.1 had asked already comes from its own logs, with the labels of rules 2.0 that all other logs have.
 set -eu
 here=$(dirname "$0")
 inputs=${2:-$here}
@@ -14,6 +14,9 @@ for name in qwen2.5-coder-0.5b=Qwen2.5-Coder-0.5B qwen2.5-coder-1.5b=Qwen2.5-Cod
     --alias "$long $permissive$short, permissive" --alias "$long $strict$short, strict policy"
 done
 out=$1; shift
-exec overbench aggregate "$inputs"/prompts/*.jsonl --responses "$inputs/logs" --responses "$here/../release_v1/logs" --relabel \
+earlier=$(mktemp -d)
+trap 'rm -r "$earlier"' EXIT
+python "$here/labels_of_1.1.py" "$earlier"
+overbench aggregate "$inputs"/prompts/*.jsonl --responses "$inputs/logs" --responses "$earlier" \
   --out "$out" --name OVERBENCH --release_version 2.0 --license apache-2.0 --about "$inputs/about.md" \
   --min_rejections 5 --min_checkpoints 2 --hard_targets all "$@"

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import format_exception
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from overbench.campaign.campaign_folder import JobFailure, note_failure, unwritable
 from overbench.campaign.campaign_jobs import LOG, CampaignJob
-from overbench.campaign.finished_cells import CellFacts
+from overbench.campaign.cell_results import CellResult
 from overbench_tasks.errors import OverbenchError
 
 
-class JobResult(NamedTuple):
-    """What came of a job.
+@dataclass(frozen=True)
+class JobResult:
+    """What a job came to.
 
     Attributes:
-        job: with the cells that are done.
-        cells: what is known of these.
-        failure: of its other cells.
-        apart: in place of a failure, the other cells once more, a set each.
+        cells: name -> result of each cell that is finished.
+        failure: why the other cells are not finished; None where nothing failed.
+        retries: in place of a failure, jobs that ask the other cells once more, a set each.
     """
 
     job: CampaignJob
-    cells: list[CellFacts]
-    failure: JobFailure | None
-    apart: tuple[CampaignJob, ...] = ()
+    cells: Mapping[str, CellResult] = field(default_factory=dict)
+    failure: JobFailure | None = None
+    retries: tuple[CampaignJob, ...] = ()
 
 
 def failed(
@@ -36,13 +36,13 @@ def failed(
     out: Path,
     error: Exception,
     command: str,
-    taken: Mapping[str, CellFacts] = MappingProxyType({}),
+    finished: Mapping[str, CellResult] | None = None,
 ) -> JobResult:
-    """A job that an error has ended; of one that nobody foresaw its log has the traceback.
+    """The result of a job that an error ended. The traceback of an unforeseen error goes to the job's log.
 
     Args:
         command: shows the error again.
-        taken: name of each cell that is done for all that -> what is known of it.
+        finished: name of each cell that is finished all the same -> its result.
     """
     why = str(error)
     if isinstance(error, OSError):
@@ -51,12 +51,12 @@ def failed(
         why = f"{type(error).__name__}: {error}"
         with suppress(OSError), (job.folder(out) / LOG).open("a", encoding="utf-8") as log:
             log.writelines(format_exception(error))
-    failure = note_failure(job.without(taken), out, why, command)
-    return JobResult(job.only(taken), [*taken.values()], failure)
+    failure = note_failure(job.without(finished or {}), out, why, command)
+    return JobResult(job, finished or {}, failure)
 
 
 class Engine(Protocol):
-    """Carries out jobs, in any order; a job that fails stops no other."""
+    """Runs jobs, in any order. A job that fails stops no other job."""
 
     def run(self, jobs: Sequence[CampaignJob], out: Path, on_result: Callable[[JobResult], None]) -> None:
-        """Return when all have ended; ``on_result`` is told of each in the calling thread."""
+        """Return when all jobs have ended; ``on_result`` is called for each in the calling thread."""

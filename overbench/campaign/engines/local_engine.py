@@ -1,4 +1,4 @@
-"""Jobs carried out on this machine, one after another or several at once."""
+"""Jobs that run on this machine, one after another or several at once."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from overbench.campaign.campaign_jobs import (
     mark_refreshed,
     start_afresh,
 )
+from overbench.campaign.cell_results import CellResult, take_each
 from overbench.campaign.early_stop import first_limit, next_limit
 from overbench.campaign.engines.engine import JobResult, failed
 from overbench.campaign.engines.processes import end_left_over, last_lines, start, stop
 from overbench.campaign.engines.servers import Servers
-from overbench.campaign.finished_cells import CellFacts, take_each
 from overbench_tasks.errors import OverbenchError
 
-SAY_EVERY_SEC: Final = 60.0
-"""Between two lines on how far a job is."""
-_POLL_SEC = 0.05
-_PERCENT = re.compile(rb"(\d{1,3})%\|")
-_ASKING: Final = b"Running generate_until requests"
-"""What lm_eval says once the model is there."""
+PROGRESS_SEC: Final = 60.0
+"""Between two lines on the progress of a job."""
+_POLL_SEC: Final = 0.05
+_PERCENT: Final = re.compile(rb"(\d{1,3})%\|")
+_MODEL_LOADED: Final = b"Running generate_until requests"
+"""A line that lm_eval prints once the model is loaded."""
 
 
 class LocalEngine:
@@ -40,33 +40,32 @@ class LocalEngine:
 
     Args:
         jobs: how many at once.
-        say: told what is at work, a line at a time.
+        log: called with a line for each thing that happens.
     """
 
-    def __init__(self, jobs: int = 1, say: Callable[[str], object] = lambda line: None) -> None:
-        self._most = jobs
-        self._say = say
+    def __init__(self, jobs: int = 1, log: Callable[[str], object] = lambda line: None) -> None:
+        self._at_once = jobs
+        self._log = log
         self._stopped = threading.Event()
 
     def run(self, jobs: Sequence[CampaignJob], out: Path, on_result: Callable[[JobResult], None]) -> None:
-        """See :class:`Engine`. What is interrupted (Ctrl-C) is stopped, and no failure."""
+        """See :class:`Engine`. A job that is interrupted (Ctrl-C) is stopped, and is no failure."""
         end_left_over(out)
-        left = list(jobs)
+        waiting = list(jobs)
         running: dict[Future[JobResult], CampaignJob] = {}
         servers = Servers(out, self._stopped)
-        with ThreadPoolExecutor(self._most) as pool:
+        with ThreadPoolExecutor(self._at_once) as pool:
             try:
-                while left or running:
-                    while len(running) < self._most and (job := _next(left, [*running.values()])):
-                        left.remove(job)
+                while waiting or running:
+                    while len(running) < self._at_once and (job := _next(waiting, [*running.values()])):
+                        waiting.remove(job)
                         running[pool.submit(run_job, job, out, servers, self._stopped)] = job
-                        self._say(f"{job.name} ...")
-                    ended = self._wait(running, out)
-                    for future in ended:
+                        self._log(f"{job.name} ...")
+                    for future in self._wait(running, out):
                         del running[future]
-                        finished = future.result()
-                        left[:0] = finished.apart
-                        on_result(finished)
+                        result = future.result()
+                        waiting[:0] = result.retries
+                        on_result(result)
             finally:
                 self._stopped.set()
                 wait(running)
@@ -74,47 +73,49 @@ class LocalEngine:
                 self._stopped.clear()
 
     def _wait(self, running: dict[Future[JobResult], CampaignJob], out: Path) -> set[Future[JobResult]]:
-        """Until one has ended; says meanwhile how far all are."""
+        """Wait until a job has ended; meanwhile log the progress of all."""
         while True:
-            ended, _ = wait(running, SAY_EVERY_SEC, FIRST_COMPLETED)
+            ended, _ = wait(running, PROGRESS_SEC, FIRST_COMPLETED)
             if ended:
                 return ended
             for job in running.values():
                 if (percent := progress(job.folder(out) / LOG)) is not None:
-                    self._say(f"{job.name}: {percent} %")
+                    self._log(f"{job.name}: {percent} %")
 
 
-def _next(left: Sequence[CampaignJob], running: Sequence[CampaignJob]) -> CampaignJob | None:
-    """The first whose cache nobody uses, and whose server, if it needs one, no other keeps from starting."""
+def _next(waiting: Sequence[CampaignJob], running: Sequence[CampaignJob]) -> CampaignJob | None:
+    """The first job whose cache no running job uses, and which needs no other server than the one that is
+    up."""
     caches = {job.cache for job in running if job.cache}
     served = {job.target for job in running if job.server}
-    for job in left:
+    for job in waiting:
         if job.cache not in caches and not (job.server and served - {job.target}):
             return job
     return None
 
 
 def progress(log: Path) -> int | None:
-    """How far lm_eval's newest progress bar is, in percent; None where it shows none."""
+    """The newest progress bar of lm_eval, in percent; None where there is none."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - 4000))
-            found = _PERCENT.findall(file.read())
+            percents = _PERCENT.findall(file.read())
     except OSError:
         return None
-    return int(found[-1]) if found else None
+    return int(percents[-1]) if percents else None
 
 
 def run_job(
     job: CampaignJob, out: Path, servers: Servers, stopped: threading.Event | None = None
 ) -> JobResult:
-    """Start a job's process, wait for it, and take in what it wrote; every error becomes its failure.
+    """Start a job's process, wait for it, and take in its output. Every error becomes a failure.
 
     Args:
         stopped: once it is set, the process is stopped.
     """
+    stopped = stopped or threading.Event()
     port = limit = None
-    taken: dict[str, CellFacts] = {}
+    finished: dict[str, CellResult] = {}
     try:
         check_there(out)
         log = start_afresh(job, out)
@@ -122,44 +123,50 @@ def run_job(
         limit = first_limit(job)
         with servers.serving(job) as port:
             while True:
-                process = start(job.words(port, limit), log, environment(out))
-                try:
-                    while process.poll() is None and not (stopped and stopped.is_set()):
-                        time.sleep(_POLL_SEC)
-                finally:
-                    stop(process)
-                if process.returncode or (stopped and stopped.is_set()):
+                exit_code = _run_process(job.argv(port, limit), log, out, stopped)
+                if exit_code or stopped.is_set():
                     break
-                if (more := next_limit(job, out, limit)) is None:
+                if (larger := next_limit(job, out, limit)) is None:
                     break
-                limit = more
-        if stopped and stopped.is_set():
+                limit = larger
+        if stopped.is_set():
             return _dropped(job, out)
         check_there(out)
-        crash = f"exit code {process.returncode}: {last_lines(log)}" if process.returncode else ""
+        crash = f"exit code {exit_code}: {last_lines(log)}" if exit_code else ""
         if crash and len(job.cells) < 2:
             raise OverbenchError(crash)
-        taken, problems = take_each(job, out)
-        if crash and len(problems) > 1 and _ASKING in log.read_bytes():
-            return JobResult(job.only(taken), [*taken.values()], None, _apart(job.without(taken), out))
+        finished, problems = take_each(job, job.folder(out), out)
+        if crash and len(problems) > 1 and _MODEL_LOADED in log.read_bytes():
+            return JobResult(job, finished, retries=_one_by_one(job.without(finished), out))
         if problems:
             raise OverbenchError(crash or " ".join(problems))
-        if job.refreshes is not None:
-            mark_refreshed(job.refreshes)
+        if job.run_dir is not None:
+            mark_refreshed(job.run_dir)
         shutil.rmtree(job.folder(out), ignore_errors=True)
     except Exception as error:  # whatever it is, other jobs go on
-        if stopped and stopped.is_set():
+        if stopped.is_set():
             return _dropped(job, out)
-        return failed(job, out, error, job.shown(port, limit), taken)
-    return JobResult(job, [*taken.values()], None)
+        return failed(job, out, error, job.shown(port, limit), finished)
+    return JobResult(job, finished)
 
 
-def _apart(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
-    """A job for each cell, where lm_eval has ended in an error while it asked: one set alone may be to blame,
-    and what the others were answered is in the cache."""
+def _run_process(argv: Sequence[str], log: Path, out: Path, stopped: threading.Event) -> int:
+    """Run a process to its end, or until ``stopped`` is set; returns its exit code."""
+    process = start(argv, log, environment(out))
+    try:
+        while process.poll() is None and not stopped.is_set():
+            time.sleep(_POLL_SEC)
+    finally:
+        stop(process)
+    return process.returncode
+
+
+def _one_by_one(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
+    """A job for each cell, for where lm_eval ended in an error while it asked. A single set may be the cause;
+    the replies to the others are in the cache."""
     return tuple(evaluations(job.cells, out, together=False, max_failed=job.max_failed))
 
 
 def _dropped(job: CampaignJob, out: Path) -> JobResult:
     shutil.rmtree(job.folder(out), ignore_errors=True)
-    return JobResult(job, [], None)
+    return JobResult(job)

@@ -1,4 +1,4 @@
-"""Processes of a campaign: they end when it does, however that comes about."""
+"""Processes of a campaign, which end when the campaign does, also when it is killed."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from overbench.campaign.campaign_jobs import CAMPAIGN_VARIABLE
 from overbench_tasks.text import printable
 
 GRACE_SEC: Final = 20.0
-"""For a process to end by itself once it is asked to."""
+"""How long a process may take to end after SIGTERM."""
 ORPHANS_SEC: Final = 2.0
-"""For those of its group that are left."""
+"""How long the rest of its group may take after that."""
 _POLL_SEC: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
 
 
 def start(
-    words: Sequence[str], log: Path, env: dict[str, str], end_by: signal.Signals = signal.SIGKILL
+    argv: Sequence[str], log: Path, env: dict[str, str], end_by: signal.Signals = signal.SIGKILL
 ) -> subprocess.Popen[bytes]:
     """Start a process in a group of its own, so that Ctrl-C reaches this process alone.
 
-    On Linux it gets ``end_by`` when the thread that started it is no more, killed or not; elsewhere it
-    outlives a killed campaign, and ends by itself. What it says goes to the end of ``log``.
+    On Linux it gets the signal ``end_by`` when the thread that started it ends, also by a kill; elsewhere it
+    outlives a killed campaign, and ends by itself. Its output is appended to ``log``.
 
     Raises:
         OSError: it can't be started, or the log can't be written.
     """
     with log.open("ab") as out:
         return subprocess.Popen(  # noqa: S603 - the user's own
-            list(words),
+            list(argv),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -52,27 +52,27 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all of its group, also where it has ended itself and others of the group have not."""
-    for ask in (signal.SIGTERM, signal.SIGKILL):
+    """End a process and its group, also where the process has ended and others of the group have not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
-            _signal_group(process, ask)
+            _signal_group(process, number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE_SEC)
     _signal_group(process, signal.SIGTERM)
-    until = time.monotonic() + ORPHANS_SEC
-    while _signal_group(process, 0) and time.monotonic() < until:
+    deadline = time.monotonic() + ORPHANS_SEC
+    while _signal_group(process, 0) and time.monotonic() < deadline:
         time.sleep(_POLL_SEC)
     _signal_group(process, signal.SIGKILL)
 
 
-def _signal_group(process: subprocess.Popen[bytes], ask: int) -> bool:
-    """Whether there was anybody to signal; 0 asks that alone."""
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Signal a process's group; returns whether the group has a process. The number 0 signals nothing."""
     try:
         if process.poll() is not None:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, 0)
-                return False  # the number was given away, which it isn't while the group has members
-        os.killpg(process.pid, ask)
+                return False  # another process has its id now, so the group is empty
+        os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):
         return False
     return True
@@ -81,39 +81,39 @@ def _signal_group(process: subprocess.Popen[bytes], ask: int) -> bool:
 def end_left_over(folder: Path) -> None:
     """End what a killed campaign in ``folder`` has left running, such as the workers of its server.
 
-    Processes are known by what :func:`~overbench.campaign.campaign_jobs.environment` gave them, so nothing
-    happens where there is no ``/proc``. For the one who works in that folder.
+    Its processes are found by their :func:`~overbench.campaign.campaign_jobs.environment` in ``/proc``;
+    without ``/proc`` nothing happens. The caller holds the lock of that folder.
     """
-    until = time.monotonic() + GRACE_SEC
-    while (found := left_over(folder)) and time.monotonic() < until:
-        for one in found:
+    deadline = time.monotonic() + GRACE_SEC
+    while (processes := left_over(folder)) and time.monotonic() < deadline:
+        for process in processes:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
         time.sleep(_POLL_SEC)
 
 
 def left_over(folder: Path) -> list[int]:
-    """The processes of campaigns in ``folder`` that run on this machine."""
+    """The ids of the processes of campaigns in ``folder`` that run on this machine."""
     mark = f"{CAMPAIGN_VARIABLE}={folder}".encode()
-    found = []
+    processes = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if mark in file.read_bytes().split(b"\0") and file.parent.name != str(os.getpid()):
-                found.append(int(file.parent.name))
-    return found
+                processes.append(int(file.parent.name))
+    return processes
 
 
 def last_lines(log: Path) -> str:
-    """What a process said at its end, fit for a terminal; or why that isn't known."""
-    return " | ".join(last_said(log, 3))
+    """The last three lines of a process's output in one, safe for a terminal; or why they can't be read."""
+    return " | ".join(tail(log, 3))
 
 
-def last_said(log: Path, most: int) -> list[str]:
-    """The same, of more lines."""
+def tail(log: Path, count: int) -> list[str]:
+    """The last lines of a process's output, safe for a terminal; or why they can't be read."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
-            said = file.read().decode("utf-8", "replace")
+            text = file.read().decode("utf-8", "replace")
     except OSError as error:
         return [f"({error})"]
-    return [line for one in said.replace("\r", "\n").splitlines() if (line := printable(one))][-most:]
+    return [line for raw in text.replace("\r", "\n").splitlines() if (line := printable(raw))][-count:]

@@ -1,39 +1,40 @@
-"""Jobs carried out on a Ray cluster: shards of prompts are Ray tasks, with their GPUs and memory.
+"""Jobs that run on a Ray cluster: shards of cells are Ray tasks, with their GPUs and memory.
 
-What runs where, when, and again where a worker or a node dies, is Ray's. What is kept is kept by shard: a
-task that is started again, or a campaign, asks for nothing that is there.
+Ray decides what runs where and when, and starts the tasks of a lost worker or node again. Finished shards are
+kept: neither a task that is started again nor a later start of the campaign asks for them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from overbench.campaign.campaign_cells import CampaignCell, hashed
-from overbench.campaign.campaign_folder import check_there
-from overbench.campaign.campaign_jobs import LOG, SHARDS, CampaignJob
+from overbench.campaign.campaign_cells import CampaignCell, Shard, cut, hashed
+from overbench.campaign.campaign_folder import check_there, unwritable
+from overbench.campaign.campaign_jobs import CACHES, LOG, SHARDS, CampaignJob
 from overbench.campaign.campaign_settings import RaySettings
+from overbench.campaign.cell_results import joined_result, put_in_place
+from overbench.campaign.engines.earlier_shards import convert
 from overbench.campaign.engines.engine import JobResult, failed
-from overbench.campaign.engines.joined_shards import join_shards
-from overbench.campaign.engines.local_engine import SAY_EVERY_SEC, run_job
+from overbench.campaign.engines.local_engine import PROGRESS_SEC, run_job
 from overbench.campaign.engines.processes import end_left_over
 from overbench.campaign.engines.servers import Servers
-from overbench.campaign.engines.shard_worker import PACK_SUFFIX, ShardRun, ShardRunFailure, run_shards
-from overbench.campaign.engines.shards import Shard, ShardStore, packed, shards_of
-from overbench.campaign.finished_cells import take_in
+from overbench.campaign.engines.shard_worker import run_shards
+from overbench.campaign.engines.shards import ShardStore, begun, packed
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.outcomes.logs import read_run, sample_logs
 from overbench_tasks.tables import whole_file
 
 GIB: Final = 2**30
-_OF_NODES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-"""What a task takes, by Ray's option -> the same of a node."""
-_NOT_SEEN: Final = (
+_NODE_RESOURCES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+"""An option of a Ray task -> the name of that resource of a node."""
+_NEEDS_FOLDER: Final = (
     "A refresh, or a cell with stop_at_ci_width, works in the campaign's folder, which the nodes don't see "
     "where ray.shards is set. Let that out, or use --engine local."
 )
@@ -44,8 +45,8 @@ class RayEngine:
 
     Args:
         settings: how cells are cut, and where shards are kept.
-        address: of a standing cluster, as ``ray.init`` takes it: ``auto``. None: Ray is started here.
-        say: told what is at work, a line at a time.
+        address: of a running cluster, as ``ray.init`` takes it: ``auto``. None: Ray is started here.
+        log: called with a line for each thing that happens.
 
     Raises:
         OverbenchError: Ray is not installed.
@@ -55,7 +56,7 @@ class RayEngine:
         self,
         settings: RaySettings,
         address: str | None = None,
-        say: Callable[[str], object] = lambda line: None,
+        log: Callable[[str], object] = lambda line: None,
     ) -> None:
         try:
             import ray
@@ -64,32 +65,32 @@ class RayEngine:
         self._ray: Any = ray
         self._settings = settings
         self._address = address
-        self._say = say
+        self._log = log
 
     def run(self, jobs: Sequence[CampaignJob], out: Path, on_result: Callable[[JobResult], None]) -> None:
-        """See :class:`~overbench.campaign.engines.engine.Engine`; each cell is told of as it is done."""
+        """See :class:`~overbench.campaign.engines.engine.Engine`; ``on_result`` is called for each cell as
+        it is finished."""
         if not jobs:
             return
         end_left_over(out)
+        whole = [job for job in jobs if _is_whole(job)]
+        sharded = [job for job in jobs if not _is_whole(job)]
         address = self._settings.shards or str(out / SHARDS)
         with self._connected():
-            at_work: dict[Any, CampaignJob | ShardRun] = {}
-            cells = _Cells(jobs, out, ShardStore(address), self._settings.shard_prompts, on_result)
+            tasks: dict[Any, CampaignJob] = {}
             try:
-                for job in jobs:
-                    if _in_one(job) and self._settings.shards:
-                        on_result(failed(job, out, OverbenchError(_NOT_SEEN), job.shown()))
-                    elif _in_one(job):
-                        at_work[self._task(_run_in_one, job).remote(_with_own_cache(job), out)] = job
-                for run in cells.runs(address, shared=not self._settings.shards):
-                    at_work[self._task(run_shards, run.job).remote(run)] = run
-                self._wait(at_work, cells)
+                for job in whole:
+                    if self._settings.shards:
+                        on_result(failed(job, out, OverbenchError(_NEEDS_FOLDER), job.shown()))
+                    else:
+                        tasks[self._task(_run_whole, job).remote(_with_own_cache(job), out)] = job
+                cells = _ShardedCells(sharded, out, ShardStore(address), self._log, on_result)
+                for job in cells.jobs(self._settings.shard_prompts, shared=not self._settings.shards):
+                    tasks[self._task(run_shards, job).remote(job, address, out)] = job
+                self._wait(tasks, out, cells, on_result)
             finally:
-                for task in at_work:
+                for task in tasks:
                     self._ray.cancel(task, force=True)
-                for job in jobs:
-                    if not _in_one(job):
-                        shutil.rmtree(job.folder(out), ignore_errors=True)
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -109,38 +110,49 @@ class RayEngine:
             self._ray.shutdown()
 
     def _task(self, function: Callable[..., Any], job: CampaignJob) -> Any:
-        """A task with what the job's target takes; a lost worker or node is Ray's to make up for."""
+        """A Ray task with the resources of the job's target, which Ray starts again when its node is lost."""
         return self._ray.remote(function).options(
             **_needs(job), name=job.name, max_retries=self._settings.max_retries
         )
 
-    def _wait(self, at_work: dict[Any, CampaignJob | ShardRun], cells: _Cells) -> None:
-        total = len(at_work)
-        self._say_what_waits(at_work.values())
-        while at_work:
-            ended, _ = self._ray.wait(list(at_work), num_returns=1, timeout=SAY_EVERY_SEC)
+    def _wait(
+        self,
+        tasks: dict[Any, CampaignJob],
+        out: Path,
+        cells: _ShardedCells,
+        on_result: Callable[[JobResult], None],
+    ) -> None:
+        total = len(tasks)
+        self._log_waiting(tasks.values())
+        while tasks:
+            ended, _ = self._ray.wait(list(tasks), num_returns=1, timeout=PROGRESS_SEC)
             for task in ended:
-                run = at_work.pop(task)
+                job = tasks.pop(task)
                 try:
-                    found = self._ray.get(task)
+                    result = self._ray.get(task)
                 except self._ray.exceptions.RayError as error:
-                    # Of what the task raised, the traceback's last line; of what Ray says, its first.
+                    # The last line of a task's traceback, or the first line of Ray's own message.
                     lines = str(error).strip().splitlines() or [type(error).__name__]
-                    raised = isinstance(error, self._ray.exceptions.RayTaskError)
-                    found = ShardRunFailure(f"Ray: {lines[-1 if raised else 0]}", str(error))
-                cells.ended(run, found)
+                    is_traceback = isinstance(error, self._ray.exceptions.RayTaskError)
+                    result = f"Ray: {lines[-1 if is_traceback else 0]}", str(error)
+                if isinstance(result, JobResult):
+                    on_result(result)
+                elif _is_whole(job):
+                    on_result(failed(job, out, OverbenchError(result[0]), job.shown()))
+                else:
+                    cells.ended(job, *result)
             if not ended:
-                self._say(f"{total - len(at_work):,} of {total:,} Ray tasks have ended")
-                self._say_what_waits(at_work.values())
+                self._log(f"{total - len(tasks):,} of {total:,} Ray tasks have ended")
+                self._log_waiting(tasks.values())
 
-    def _say_what_waits(self, at_work: Iterable[CampaignJob | ShardRun]) -> None:
-        """Name the targets that no node has room for, were it idle; their tasks wait for one that has."""
-        nodes = [one["Resources"] for one in self._ray.nodes() if one["Alive"]]
-        jobs = [one.job if isinstance(one, ShardRun) else one for one in at_work]
+    def _log_waiting(self, jobs: Iterable[CampaignJob]) -> None:
+        """Name the targets for which no node has room, even an idle node; their tasks wait for a larger
+        one."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         for name, job in {job.target: job for job in jobs}.items():
-            needs = {_OF_NODES[option]: count for option, count in _needs(job).items()}
+            needs = {_NODE_RESOURCES[option]: count for option, count in _needs(job).items()}
             if not any(all(node.get(what, 0) >= count for what, count in needs.items()) for node in nodes):
-                self._say(
+                self._log(
                     f"{name} waits: no node has the cpus ({job.cpus:g}), gpus ({job.gpus:g}) and memory "
                     f"({job.memory:g} GiB) that it is to have. Start one that has (ray start), or stop this, "
                     "lower them and start again."
@@ -148,26 +160,27 @@ class RayEngine:
 
 
 def _needs(job: CampaignJob) -> dict[str, float]:
-    """What a task of the job takes, as options of Ray's; memory in bytes."""
+    """The resources of a job's task, as options of Ray; memory in bytes."""
     needs = {"num_cpus": job.cpus, "num_gpus": job.gpus, "memory": job.memory * GIB}
     return {option: count for option, count in needs.items() if count or option == "num_cpus"}
 
 
-def _in_one(job: CampaignJob) -> bool:
+def _is_whole(job: CampaignJob) -> bool:
     """Whether it can't be cut: a refresh, or a cell that is asked until its interval is narrow enough."""
-    return job.refreshes is not None or job.stop_at_ci_width > 0
+    return job.run_dir is not None or job.stop_at_ci_width > 0
 
 
 def _with_own_cache(job: CampaignJob) -> CampaignJob:
-    """Cells with stop_at_ci_width of one configuration are asked at once here, and SQLite on a shared folder
-    is for one at a time."""
+    """The job with a cache that no other job has. Cells with stop_at_ci_width of one configuration run at the
+    same time here, and an SQLite file on a shared folder is for one process at a time."""
     if not job.stop_at_ci_width:
         return job
-    own = f"{job.cache}-{job.key}"
-    return replace(job, cache=own, command=tuple(own if word == job.cache else word for word in job.command))
+    cache = f"{job.cache}-{job.key}"
+    command = tuple(cache if word == job.cache else word for word in job.command)
+    return replace(job, cache=cache, command=command)
 
 
-def _run_in_one(job: CampaignJob, out: Path) -> JobResult:
+def _run_whole(job: CampaignJob, out: Path) -> JobResult:
     servers = Servers(out, logs=job.folder(out), any_port=True)
     try:
         return run_job(job, out, servers)
@@ -175,97 +188,124 @@ def _run_in_one(job: CampaignJob, out: Path) -> JobResult:
         servers.stop()
 
 
-class _Cells:
-    """Which shards are still missing, and what to do once a cell lacks none."""
+class _ShardedCells:
+    """The cells that are asked in shards: a cell is finished as soon as all of its shards are."""
 
     def __init__(
         self,
         jobs: Sequence[CampaignJob],
         out: Path,
         store: ShardStore,
-        most: int,
+        log: Callable[[str], object],
         on_result: Callable[[JobResult], None],
     ) -> None:
-        self._jobs = [job for job in jobs if not _in_one(job)]
-        self._out, self._store, self._most, self._on_result = out, store, most, on_result
-        self._missing: dict[str, set[str]] = {}
-        self._failed: dict[str, ShardRunFailure] = {}
+        self._jobs = jobs
+        self._out = out
+        self._store = store
+        self._log = log
+        self._on_result = on_result
+        self._shards: dict[str, list[Shard]] = {}
+        self._running: dict[str, set[str]] = {}
+        self._errors: dict[str, tuple[str, str]] = {}
 
-    def runs(self, address: str, *, shared: bool) -> Iterator[ShardRun]:
-        """The lm_evals that ask for what is missing; cells that miss nothing are done at once."""
-        for job in self._jobs:
-            missing: list[Shard] = []
-            for cell in job.cells:
-                own = [one for one in shards_of(cell, self._most) if not self._store.has(one)]
-                self._store.forget_start(own)
-                if len(own) > 1 and not self._prompts_kept(cell):
-                    own = []
-                self._missing[cell.place] = {one.name for one in own}
-                missing += own
-                if not own:
-                    self._done(job, cell)
-            if shared:
-                for some, cache in self._with_caches(job, missing):
-                    yield ShardRun(job, some, address, cache, self._out)
-            else:
-                for some in packed(missing, self._most):
-                    yield ShardRun(job, some, address, None, self._out)
+    def jobs(self, shard_prompts: int, *, shared: bool) -> Iterator[CampaignJob]:
+        """The jobs that ask for unfinished shards, one lm_eval each. A cell without an unfinished shard is
+        finished at once.
 
-    def _prompts_kept(self, cell: CampaignCell) -> bool:
-        """Whether shards of the cell can be asked."""
+        Args:
+            shared: whether all nodes see the campaign's folder, so that replies can be cached there.
+        """
+        cells = [cell for job in self._jobs for cell in job.cells]
         try:
-            self._store.keep_prompts(cell.task_spec)
-        except Exception as error:  # whatever it is, other cells go on
-            self._failed[cell.place] = ShardRunFailure(f"{cell.task_spec.name}: {error}", "")
-        return cell.place not in self._failed
+            convert(cells, self._store, self._out / CACHES, self._log)
+        except OSError as error:
+            raise OverbenchError(unwritable(self._out, error)) from error
+        for job in self._jobs:
+            by_cache: dict[str, list[Shard]] = defaultdict(list)
+            for cell in job.cells:
+                for shard, cache in self._unfinished(cell, shard_prompts):
+                    by_cache[cache if shared else ""].append(shard)
+                if not self._running[cell.path]:
+                    self._finish(job, cell)
+            groups = [(shards, cache) for cache, shards in sorted(by_cache.items()) if cache]
+            for group in packed(by_cache[""], shard_prompts):
+                name = hashed({"shards": [shard.path for shard in group]})
+                groups.append((list(group), f"{Path(job.cache).name}-{name}" if shared else ""))
+            for shards, cache in groups:
+                path = str(Path(job.cache).with_name(cache)) if cache else ""
+                cells_of_shards = {shard.cell.path: shard.cell for shard in shards}
+                yield replace(job, cells=tuple(cells_of_shards.values()), shards=tuple(shards), cache=path)
 
-    def _with_caches(
-        self, job: CampaignJob, missing: Sequence[Shard]
-    ) -> Iterator[tuple[tuple[Shard, ...], Path]]:
-        """What one lm_eval asks, and its cache: first what was asked together before, which has in there what
-        it was told; then the others."""
-        left, cache = {one.name: one for one in missing}, Path(job.cache)
-        for note in sorted(cache.parent.glob(f"{cache.name}-*{PACK_SUFFIX}")):
-            again = [left.pop(name) for name in json.loads(note.read_text("utf-8")) if name in left]
-            if again:
-                yield tuple(again), note.with_suffix("")
-        for some in packed(left.values(), self._most):
-            names = [one.name for one in some]
-            made = Path(f"{cache}-{hashed({'shards': names})}")
-            with whole_file(made.with_suffix(PACK_SUFFIX)) as file:
-                json.dump(names, file)
-            yield some, made
+    def _unfinished(self, cell: CampaignCell, shard_prompts: int) -> list[tuple[Shard, str]]:
+        """The shards of a cell that are to be asked, each with the name of the cache that has some of its
+        replies, or ""."""
+        states = self._store.states(cell)
+        self._shards[cell.path] = cut(cell, shard_prompts, begun(states))
+        unfinished: list[tuple[Shard, str]] = []
+        for shard in self._shards[cell.path]:
+            state = states.get((shard.start, shard.stop))
+            if state is None or state.result is None:
+                unfinished.append((shard, state.cache if state else ""))
+            if state is not None and state.started is not None:
+                self._store.write_state(shard, replace(state, started=None))
+        if len(unfinished) > 1:
+            try:
+                self._store.keep_prompts(cell.task_spec)
+            except Exception as error:  # whatever it is, other cells go on
+                self._errors[cell.path] = f"{cell.task_spec.name}: {error}", ""
+                unfinished = []
+        self._running[cell.path] = {shard.path for shard, _ in unfinished}
+        return unfinished
 
-    def ended(self, run: CampaignJob | ShardRun, found: JobResult | ShardRunFailure | None) -> None:
-        """Take in the cells that lack nothing any more; tell of those that can't be had."""
-        if isinstance(found, JobResult):
-            self._on_result(found)
-            return
-        if isinstance(run, CampaignJob):
-            assert found is not None
-            self._on_result(failed(run, self._out, OverbenchError(found.why), run.shown()))
-            return
-        for shard in run.shards:
-            self._missing[shard.cell.place].discard(shard.name)
-            if found is not None and not self._store.has(shard):
-                self._failed.setdefault(shard.cell.place, found)
-            if not self._missing[shard.cell.place]:
-                self._done(run.job, shard.cell)
+    def ended(self, job: CampaignJob, error: str, log: str) -> None:
+        """Take note that a job has ended, and finish the cells of which no shard is missing.
 
-    def _done(self, of: CampaignJob, cell: CampaignCell) -> None:
-        job = replace(of, key=f"{of.key}-{cell.task_spec.name}", name=cell.name, cells=(cell,))
-        folder, lost = job.folder(self._out), self._failed.get(cell.place)
+        Args:
+            error: why some shards may be unfinished; "" for no reason.
+            log: the end of the process's output.
+        """
+        for shard in job.shards:
+            path = shard.cell.path
+            self._running[path].discard(shard.path)
+            if error and self._store.state(shard).result is None:
+                self._errors.setdefault(path, (error, log))
+            if not self._running[path]:
+                self._finish(job, shard.cell)
+
+    def _finish(self, of_job: CampaignJob, cell: CampaignCell) -> None:
+        """Move the shards of a cell to where finished cells lie; or report why it can't be finished."""
+        job = replace(
+            of_job, key=f"{of_job.key}-{cell.task_spec.name}", name=cell.name, cells=(cell,), shards=()
+        )
         try:
             check_there(self._out)
-            if lost is not None:
-                with whole_file(folder / LOG) as log:
-                    log.write(lost.log)
-                raise OverbenchError(lost.why)
-            shutil.rmtree(folder, ignore_errors=True)
-            join_shards(shards_of(cell, self._most), self._store, folder / "output")
-            facts = take_in(job, self._out)
-            shutil.rmtree(folder, ignore_errors=True)
+            if cell.path in self._errors:
+                error, log = self._errors[cell.path]
+                with whole_file(job.folder(self._out) / LOG) as file:
+                    file.write(log)
+                raise OverbenchError(error)
+            states = self._store.states(cell)
+            shards = self._shards[cell.path]
+            results = [states[shard.start, shard.stop].result for shard in shards]
+            complete = self._out / SHARDS / cell.path
+            for shard in shards:
+                self._store.fetch(shard, complete)
+            names = {Path(shard.path).name for shard in shards}
+            for leftover in [path for path in complete.iterdir() if path.name not in names]:
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            run = read_run(sample_logs(complete)[0])
+            result = joined_result([result for result in results if result is not None])
+            result = put_in_place(cell, complete, run, result, self._out)
+            _remove_empty(complete.parent, self._out)
         except Exception as error:  # whatever it is, other cells go on
             self._on_result(failed(job, self._out, error, job.shown()))
             return
-        self._on_result(JobResult(job, facts, None))
+        self._on_result(JobResult(job, {cell.name: result}))
+
+
+def _remove_empty(folder: Path, out: Path) -> None:
+    """Remove a folder and those above it, below ``out``, as far as they are empty."""
+    with suppress(OSError):
+        while folder != out:
+            folder.rmdir()
+            folder = folder.parent

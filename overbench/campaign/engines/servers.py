@@ -1,4 +1,4 @@
-"""The servers that answer for targets: one at a time, up while jobs of its target follow one another."""
+"""The servers of targets: one is up at a time, as long as jobs of its target follow one another."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import shlex
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from filelock import FileLock, Timeout
 
 from overbench.campaign.campaign_jobs import CampaignJob, environment, filled
 from overbench.campaign.engines.processes import GRACE_SEC, last_lines, start, stop
@@ -26,11 +29,14 @@ POLL_SEC: Final = 0.5
 class Servers:
     """Starts, waits for and stops servers.
 
+    Several threads may use the server of one target at the same time. Whoever asks for the server of another
+    target stops this one, so an engine runs the jobs of served targets one target after another.
+
     Args:
-        out: the campaign's folder, by which their processes are known.
+        out: the campaign's folder, which marks the processes of servers.
         logs: the folder of ``server-TARGET.txt``; by default the campaign's.
         stopped: once it is set, no server is waited for any more.
-        any_port: take any that is free instead of a target's own, where that is never written out.
+        any_port: use any free port in place of a target's own, unless the settings write the port out.
     """
 
     def __init__(
@@ -41,111 +47,96 @@ class Servers:
         logs: Path | None = None,
         any_port: bool = False,
     ) -> None:
-        self._out, self._logs = out, logs or out
+        self._out = out
+        self._logs = logs or out
         self._stopped = stopped or threading.Event()
         self._any_port = any_port
-        self._held: socket.socket | None = None
-        self._changed = threading.Condition()
+        self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._target, self._port, self._users = "", 0, 0
-        self._starting = False
+        self._target = ""
+        self._port = 0
+        self._port_lock: FileLock | None = None
         self._failed: dict[str, str] = {}
 
     @contextmanager
     def serving(self, job: CampaignJob) -> Iterator[int | None]:
-        """The port of the server of the job's target, up as long as the block lasts; None: it has none.
-
-        Waits for jobs of another target that use theirs.
+        """The port of the server of the job's target, which is up as long as the block lasts; None where the
+        target has no server.
 
         Raises:
-            OverbenchError: it ended, also inside the block, or was not up in time, or something else has its
-                port; of one that was never up at once from then on, for each job of this target.
+            OverbenchError: the server ended, also inside the block, or was not up in time, or something else
+                has its port. A server that never came up fails at once for each later job of its target.
         """
         if job.server is None:
             yield None
             return
-        process = self._take(job)
-        try:
-            yield self._port
-            if (code := process.poll()) is not None:
-                raise OverbenchError(self._problem(job, f"ended with exit code {code} while it was asked"))
-        finally:
-            with self._changed:
-                self._users -= 1
-                self._changed.notify_all()
+        with self._starting:
+            process = self._running(job) or self._restarted(job, job.server)
+            port = self._port
+        yield port
+        if (code := process.poll()) is not None:
+            raise OverbenchError(self._problem(job, f"ended with exit code {code} while it was asked"))
 
-    def _take(self, job: CampaignJob) -> subprocess.Popen[bytes]:
-        with self._changed:
-            # Whoever starts or uses one goes first.
-            self._changed.wait_for(
-                lambda: not self._starting and (self._users == 0 or self._target == job.target)
-            )
-            if job.target in self._failed:
-                raise OverbenchError(self._failed[job.target])
-            process = self._process
-            if self._target == job.target and process is not None and process.poll() is None:
-                self._users += 1
-                return process
-            self._starting = True
+    def _running(self, job: CampaignJob) -> subprocess.Popen[bytes] | None:
+        is_up = self._process is not None and self._process.poll() is None
+        return self._process if is_up and self._target == job.target else None
+
+    def _restarted(self, job: CampaignJob, server: ServerSettings) -> subprocess.Popen[bytes]:
+        if job.target in self._failed:
+            raise OverbenchError(self._failed[job.target])
+        self.stop()
         try:
-            self.stop()
-            return self._start(job)
+            return self._start(job, server)
         except OverbenchError as error:
             self._failed[job.target] = str(error)
             self.stop()
             raise
-        finally:
-            with self._changed:
-                self._starting = False
-                self._users += self._process is not None
-                self._changed.notify_all()
 
-    def _start(self, job: CampaignJob) -> subprocess.Popen[bytes]:
-        assert job.server is not None
-        self._target, self._port = job.target, self._hold_port(job, job.server)
-        ready, until = filled(job.server.ready, self._port, job.served_model), time.monotonic() + GRACE_SEC
+    def _start(self, job: CampaignJob, server: ServerSettings) -> subprocess.Popen[bytes]:
+        self._target = job.target
+        self._port = self._reserve_port(job, server)
+        ready = filled(server.ready, self._port, job.served_model)
+        deadline = time.monotonic() + GRACE_SEC
         while _answers(ready):  # the server of a killed campaign may still be about to end
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise OverbenchError(
                     f"Before the server of {job.target} is started, something answers {ready}. Stop that, or "
                     "let server.port be 0: any that is free."
                 )
             self._pause()
-        log, words = self._log(job), job.server_argv(self._port)
+        log, argv = self._log(job), job.server_argv(self._port)
         log.unlink(missing_ok=True)
         try:
-            process = self._process = start(words, log, environment(self._out), signal.SIGTERM)
+            process = self._process = start(argv, log, environment(self._out), signal.SIGTERM)
         except OSError as error:
             raise OverbenchError(
-                f"The server of {job.target} can't be started: {error}. Command: {shlex.join(words)}"
+                f"The server of {job.target} can't be started: {error}. Command: {shlex.join(argv)}"
             ) from error
-        until = time.monotonic() + job.server.timeout_sec
+        deadline = time.monotonic() + server.timeout_sec
         while True:
-            answers = _answers(ready)  # if it is none of ours that does so, ours ends
+            answers = _answers(ready)  # asked first: where another program answers, our server has ended
             if (code := process.poll()) is not None:
                 raise OverbenchError(self._problem(job, f"ended with exit code {code}"))
             if answers:
                 return process
-            if time.monotonic() > until:
-                said = f"did not answer {ready} within {job.server.timeout_sec:,.0f} s"
-                raise OverbenchError(self._problem(job, said))
+            if time.monotonic() > deadline:
+                problem = f"did not answer {ready} within {server.timeout_sec:,.0f} s"
+                raise OverbenchError(self._problem(job, problem))
             self._pause()
 
-    def _hold_port(self, job: CampaignJob, server: ServerSettings) -> int:
-        """The port of a server, from now until :meth:`stop` for no other that this class starts on this
-        machine: a UDP socket marks it, while servers listen by TCP."""
+    def _reserve_port(self, job: CampaignJob, server: ServerSettings) -> int:
+        """The port of a server, reserved until :meth:`stop`: no other server that this class starts on this
+        machine gets it."""
         texts = (server.command, server.ready, " ".join(job.command))
-        anywhere = self._any_port and all(PORT in text for text in texts)
-        given = 0 if anywhere else server.port
-        until = time.monotonic() + server.timeout_sec
+        any_port = self._any_port and all(PORT in text for text in texts)
+        own_port = 0 if any_port else server.port
+        deadline = time.monotonic() + server.timeout_sec
         while True:
-            port = given or free_port()
-            self._held = socket.socket(type=socket.SOCK_DGRAM)
-            with suppress(OSError):
-                self._held.bind(("127.0.0.1", port))
+            port = own_port or free_port()
+            if (lock := _port_lock(port)) is not None:
+                self._port_lock = lock
                 return port
-            self._held.close()
-            if given and time.monotonic() > until:
+            if own_port and time.monotonic() > deadline:
                 raise OverbenchError(
                     f"Port {port} is held for another server than that of {job.target}, by another campaign "
                     "or shard. Wait for it, or let server.port be 0: any that is free."
@@ -156,9 +147,9 @@ class Servers:
         if self._stopped.wait(POLL_SEC):
             raise OverbenchError("The campaign was stopped.")
 
-    def _problem(self, job: CampaignJob, what: str) -> str:
+    def _problem(self, job: CampaignJob, problem: str) -> str:
         return (
-            f"The server of {job.target} {what}. It said: {last_lines(self._log(job))}. All of it: "
+            f"The server of {job.target} {problem}. It said: {last_lines(self._log(job))}. All of it: "
             f"{self._log(job)}. Command: {shlex.join(job.server_argv(self._port))}"
         )
 
@@ -166,13 +157,26 @@ class Servers:
         return self._logs / f"server-{job.target}.txt"
 
     def stop(self) -> None:
-        """Stop the server that is up, if one is."""
+        """Stop the server that is up, if there is one, and release its port."""
         if self._process is not None:
             stop(self._process)
             self._process = None
             self._target = ""
-        if self._held is not None:
-            self._held.close()
+        if self._port_lock is not None:
+            self._port_lock.release()
+            self._port_lock = None
+
+
+def _port_lock(port: int) -> FileLock | None:
+    """A lock for a port of this machine, held until it is released or this process ends; None where another
+    process, or another user's, holds it."""
+    folder = Path(tempfile.gettempdir())
+    lock = FileLock(folder / f"overbench-port-{port}.lock", mode=0o666, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except (Timeout, PermissionError):
+        return None
+    return lock
 
 
 def _answers(url: str) -> bool:
@@ -184,7 +188,7 @@ def _answers(url: str) -> bool:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A port of this machine on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,101 +1,99 @@
-"""What a Ray worker does: one lm_eval on some shards, each of which is then kept."""
+"""What a Ray worker does: it runs one lm_eval on some shards, and keeps each finished shard."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from overbench.campaign.campaign_folder import check_there
 from overbench.campaign.campaign_jobs import CampaignJob, environment, lm_eval_argv, with_port
+from overbench.campaign.cell_results import count_log
 from overbench.campaign.engines.processes import last_lines, start, stop
 from overbench.campaign.engines.servers import Servers
-from overbench.campaign.engines.shards import Shard, ShardStore
-from overbench.campaign.finished_cells import ReplyCount, count_replies
+from overbench.campaign.engines.shards import ShardState, ShardStore
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.logs import read_run, sample_logs
-from overbench_tasks.prompts.prompt_sets import KEPT_PROMPTS
-from overbench_tasks.text import number_of
+from overbench_tasks.outcomes.logs import LoggedRun, read_run, sample_logs
+from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 
-PACK_SUFFIX: Final = ".json"
-"""Of the file beside a cache that names the shards it is of, until all are kept."""
 _LOG_CHARS: Final = 20_000
 
 
-@dataclass(frozen=True)
-class ShardRun:
-    """One lm_eval.
+def run_shards(job: CampaignJob, address: str, out: Path) -> tuple[str, str]:
+    """Ask what is not finished of a job's shards, and keep it.
 
-    Attributes:
-        job: the one that the shards are part of.
-        shards: at most one of each of its cells.
+    If this process is lost, Ray starts it again, and it goes on from what is kept.
+
+    Args:
+        job: where its ``cache`` is "", the node does not see the campaign's folder, and replies are kept with
+            their shard alone.
         address: of the :class:`~overbench.campaign.engines.shards.ShardStore`.
-        cache: for ``--use_cache``; None: the node does not see the campaign's folder, and replies are kept
-            with their shard alone.
         out: the campaign's folder.
-    """
 
-    job: CampaignJob
-    shards: tuple[Shard, ...]
-    address: str
-    cache: Path | None
-    out: Path
-
-
-@dataclass(frozen=True)
-class ShardRunFailure:
-    """Why shards were not kept; ``log`` is the end of what the process said."""
-
-    why: str
-    log: str
-
-
-def run_shards(run: ShardRun) -> ShardRunFailure | None:
-    """Ask what is not kept yet of some shards, and keep it; errors become the failure.
-
-    Whatever else happens to this process is for Ray to see to: started again, it finds what is kept.
+    Returns:
+        (the error, or "" where there is none; the end of the process's output).
     """
     with TemporaryDirectory(prefix="overbench-") as folder:
         log = Path(folder) / "log.txt"
         try:
-            _run(run, Path(folder), log)
+            if job.cache:
+                check_there(out)
+            store = ShardStore(address)
+            unfinished = [shard for shard in job.shards if store.state(shard).result is None]
+            if unfinished:
+                _ask(replace(job, shards=tuple(unfinished)), store, out, Path(folder), log)
         except (OverbenchError, OSError) as error:
-            said = log.read_text("utf-8", "replace")[-_LOG_CHARS:] if log.is_file() else ""
-            return ShardRunFailure(str(error), said)
-    return None
+            text = log.read_text("utf-8", "replace")[-_LOG_CHARS:] if log.is_file() else ""
+            return str(error), text
+    return "", ""
 
 
-def _run(run: ShardRun, folder: Path, log: Path) -> None:
-    if run.cache is not None:
-        check_there(run.out)
-    store = ShardStore(run.address)
-    shards = [one for one in run.shards if not store.has(one)]
-    if not shards:
-        return
-    store.note_start(shards)
+def _ask(job: CampaignJob, store: ShardStore, out: Path, folder: Path, log: Path) -> None:
+    """Run one lm_eval on all shards of the job, whose state says so meanwhile."""
+    state = ShardState(cache=Path(job.cache).name)
+    for shard in job.shards:
+        store.write_state(shard, replace(state, started=time.time()))
     try:
-        _ask(run, shards, store, folder, log)
+        _run_lm_eval(job, store, out, folder, log)
+        if job.cache:
+            check_there(out)
+        _keep(job, store, folder / "output")
     finally:
-        store.forget_start(shards)
+        with suppress(OverbenchError):
+            if job.cache:
+                check_there(out)
+            for shard in job.shards:
+                if store.state(shard).result is None:
+                    store.write_state(shard, state)
+    cache = Path(job.cache)
+    for file in cache.parent.glob(f"{cache.name}[_.]*") if job.cache else ():
+        shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
 
 
-def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, log: Path) -> None:
-    cells, output = [one.cell for one in shards], folder / "output"
+def _run_lm_eval(job: CampaignJob, store: ShardStore, out: Path, folder: Path, log: Path) -> None:
+    cells = [shard.cell for shard in job.shards]
     for cell in cells:
         cell.task_spec.write(folder / "tasks")
     positions = folder / "samples.json"
     positions.write_text(
-        json.dumps({one.cell.task_spec.task: list(range(one.start, one.stop)) for one in shards})
+        json.dumps({shard.cell.task_spec.task: list(range(shard.start, shard.stop)) for shard in job.shards})
     )
-    words = lm_eval_argv(cells, folder / "tasks", run.cache or folder / "cache", output)
-    told = _environment(run, store.kept_prompts(cell.task_spec for cell in cells))
-    servers = Servers(run.out, logs=folder, any_port=True)
+    cache = Path(job.cache) if job.cache else folder / "cache"
+    argv = lm_eval_argv(cells, folder / "tasks", cache, folder / "output")
+    variables = environment(out)
+    variables[KEPT_PROMPTS] = json.dumps(store.kept_prompts(cell.task_spec for cell in cells))
+    if job.cache:
+        # A judge's verdicts lie beside the replies, so that another node pays for none of them again.
+        variables["OVERBENCH_CACHE"] = f"{job.cache}.verdicts"
+    servers = Servers(out, logs=folder, any_port=True)
     try:
-        with servers.serving(run.job) as port:
-            process = start(with_port([*words, "--samples", str(positions)], port), log, told)
+        with servers.serving(job) as port:
+            process = start(with_port([*argv, "--samples", str(positions)], port), log, variables)
             try:
                 process.wait()
             finally:
@@ -104,36 +102,23 @@ def _ask(run: ShardRun, shards: list[Shard], store: ShardStore, folder: Path, lo
         servers.stop()
     if process.returncode:
         raise OverbenchError(f"exit code {process.returncode}: {last_lines(log)}")
-    if run.cache is not None:
-        check_there(run.out)
-    _keep(shards, store, output, run.job.max_failed)
-    for file in run.cache.parent.glob(f"{run.cache.name}[_.]*") if run.cache else ():
-        shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
 
 
-def _environment(run: ShardRun, kept: dict[str, str]) -> dict[str, str]:
-    """Of lm_eval, with where its tasks' prompts are. What a judge says is kept beside the replies, and not on
-    the node, so that another node on which the shards are redone pays for none of it again."""
-    verdicts = {} if run.cache is None else {"OVERBENCH_CACHE": f"{run.cache}.verdicts"}
-    return {**environment(run.out), **verdicts, KEPT_PROMPTS: json.dumps(kept)}
-
-
-def _keep(shards: list[Shard], store: ShardStore, output: Path, max_failed: float) -> None:
-    """Keep the shards that can be, then raise what is wrong with the others."""
-    logs = {read_run(log).task: log for log in sample_logs(output)}
+def _keep(job: CampaignJob, store: ShardStore, output: Path) -> None:
+    """Keep all shards that can be kept, then raise what is wrong with the others."""
+    runs: dict[str, LoggedRun] = {run.task: run for run in map(read_run, sample_logs(output))}
+    prompts = sum(len(shard) for shard in job.shards)
     problems = []
-    for shard in shards:
+    for shard in job.shards:
         name = f"{shard.cell.name}, prompts {shard.start} to {shard.stop - 1}"
-        log = logs.get(shard.cell.task_spec.task)
+        run = runs.get(shard.cell.task_spec.task)
         try:
-            found = count_replies(log) if log else ReplyCount()
-            if log is None or found.prompts != len(shard):
-                raise OverbenchError(
-                    f"{name}: expected replies to {number_of(len(shard), 'prompt')}, found "
-                    f"{found.prompts:,}. Was the disk full?"
-                )
-            found.check_failed(name, max_failed)
-            store.put(shard, [log, *log.parent.glob("results_*.json")])
+            if run is None:
+                raise OverbenchError(f"{name}: lm_eval wrote no results. Was the disk full?")
+            result = count_log(run)
+            result.check(name, len(shard), job.max_failed)
+            result = replace(result, seconds=result.seconds * len(shard) / prompts)
+            store.put(shard, [run.file, run.results_file], result)
         except OverbenchError as error:
             problems.append(str(error))
     if problems:

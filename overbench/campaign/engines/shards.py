@@ -1,192 +1,202 @@
-"""Shards of a cell's prompts, and where finished ones are kept: some place that all nodes see."""
+"""Where the shards of cells lie while a cell is asked: a folder or fsspec address that all nodes see.
+
+TARGET/SYSTEM PROMPT/DECODING/SET/KEY/START-STOP/shard.json    the state of a shard: see :class:`ShardState`
+TARGET/.../START-STOP/MODEL/                                   lm-eval's output, once the shard is finished
+.prompts/HASH/                                                 the prompts of a set that is cut
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
-import time
 import uuid
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
-from overbench.campaign.campaign_cells import CampaignCell, hashed
+from overbench.campaign.campaign_cells import CampaignCell, Shard, hashed
+from overbench.campaign.cell_results import CellResult
 from overbench.campaign.task_specs import TaskSpec
 from overbench_tasks.errors import OverbenchError
 
+Positions = tuple[int, int]
+"""Start and stop of a shard."""
+STATE: Final = "shard.json"
 _PROMPTS: Final = ".prompts"
-"""No target is called so."""
-_STARTED: Final = ".started"
-"""Behind the name of a shard: the file that says since when it is asked for."""
+"""No target has a name that begins with a dot."""
+_SHARD = re.compile(rf"(\d+)-(\d+)(\.zip|/{re.escape(STATE)})")
 
 
 @dataclass(frozen=True)
-class Shard:
-    """Consecutive prompts of a cell.
+class ShardState:
+    """How far a shard is.
 
     Attributes:
-        start, stop: the first, from 0, and the one behind the last.
+        cache: the name of the lm-eval cache that holds replies to its prompts; "" for none.
+        started: when the lm_eval that asks for it now was started, in seconds since 1970; None where none
+            does. A lost worker's shards keep theirs until they are asked for again.
+        result: of a finished shard; None of any other.
+        output: lm-eval's files of a finished shard, by their paths in its folder.
     """
 
-    cell: CampaignCell
-    start: int
-    stop: int
+    cache: str = ""
+    started: float | None = None
+    result: CellResult | None = None
+    output: tuple[str, ...] = ()
 
     @property
-    def name(self) -> str:
-        """Its file: cells and the cut of each stay the same as a campaign grows, and so do their shards."""
-        return f"{self.cell.place}/{self.start:09d}-{self.stop:09d}.zip"
-
-    def __len__(self) -> int:
-        return self.stop - self.start
+    def is_begun(self) -> bool:
+        """Whether some of its replies are kept, so that it is not to be cut in another way."""
+        return bool(self.cache) or self.result is not None
 
 
-def shards_of(cell: CampaignCell, most: int) -> list[Shard]:
-    """All of a cell, with ``most`` prompts each but for the last."""
-    count = cell.task_spec.prompts
-    return [Shard(cell, start, min(start + most, count)) for start in range(0, count, most)]
+def begun(states: dict[Positions, ShardState]) -> list[Positions]:
+    """The shards that are begun: see :func:`~overbench.campaign.campaign_cells.cut`."""
+    return [positions for positions, state in states.items() if state.is_begun]
 
 
 def packed(shards: Iterable[Shard], most: int) -> list[tuple[Shard, ...]]:
-    """Shards that one lm_eval asks, so that small sets share a loaded model.
+    """Groups of shards that one lm_eval asks, so that small sets share a loaded model.
 
     Args:
-        most: prompts together; at most one shard of a task, whose prompts lm_eval takes once.
+        most: the most prompts of a group. A group has at most one shard of a task, since lm_eval takes each
+            task once.
     """
-    found: list[list[Shard]] = []
+    groups: list[list[Shard]] = []
     for shard in shards:
-        last = found[-1] if found else []
-        tasks = {one.cell.task_spec.task for one in last}
+        last = groups[-1] if groups else []
+        tasks = {member.cell.task_spec.task for member in last}
         fits = sum(map(len, last)) + len(shard) <= most and shard.cell.task_spec.task not in tasks
         if last and fits:
             last.append(shard)
         else:
-            found.append([shard])
-    return [tuple(one) for one in found]
+            groups.append([shard])
+    return [tuple(group) for group in groups]
 
 
 class ShardStore:
-    """Finished shards: what lm_eval wrote, a ZIP file each, there whole or not at all.
+    """The shards of a campaign.
 
     Args:
-        address: a folder, or any address of fsspec's: ``s3://bucket/folder``.
+        address: a folder, or any fsspec address: ``s3://bucket/folder``.
 
     Raises:
-        OverbenchError: nothing that is installed knows such addresses.
+        OverbenchError: no installed package knows such addresses.
     """
 
     def __init__(self, address: str) -> None:
         from fsspec.core import url_to_fs
 
         try:
-            self._files, self._root = url_to_fs(address)
+            self.files, root = url_to_fs(address)
         except (ImportError, ValueError) as error:
             raise OverbenchError(
                 f"ray.shards: {address} can't be used: {error}. Expected a folder or an address of fsspec's."
             ) from error
+        self._root = root.rstrip("/")
 
-    def _place(self, shard: Shard) -> str:
-        return f"{self._root.rstrip('/')}/{shard.name}"
+    def folder(self, cell: CampaignCell) -> str:
+        """Where the shards of a cell lie."""
+        return f"{self._root}/{cell.path}"
 
-    def _there(self, place: str) -> bool:
-        self._files.invalidate_cache()
-        return bool(self._files.exists(place))
+    def states(self, cell: CampaignCell) -> dict[Positions, ShardState]:
+        """The states of all shards of a cell, in the order of their prompts. A ZIP file of an earlier version
+        counts as a finished shard."""
+        self.files.invalidate_cache()
+        folder = self.folder(cell)
+        states: dict[Positions, ShardState] = {}
+        for path in sorted(self.files.find(folder)):
+            if (match := _SHARD.fullmatch(path.rpartition(f"{cell.key}/")[2])) is None:
+                continue
+            start, stop = int(match[1]), int(match[2])
+            if match[3] == ".zip":
+                states[start, stop] = ShardState(result=CellResult(stop - start, 0, 0, 0.0, "", None))
+            else:
+                with suppress(FileNotFoundError, ValueError):  # it is written or removed at this moment
+                    states[start, stop] = _state(json.loads(self.files.cat_file(path)))
+        return states
 
-    def has(self, shard: Shard) -> bool:
-        return self._there(self._place(shard))
+    def state(self, shard: Shard) -> ShardState:
+        """The state of one shard."""
+        return self.states(shard.cell).get((shard.start, shard.stop), ShardState())
 
-    def keep_prompts(self, asked: TaskSpec) -> None:
-        """Keep a set's prompts as its task reads them, so that each shard reads its own alone.
+    def write_state(self, shard: Shard, state: ShardState) -> None:
+        """Replace the state of a shard; a reader sees the old state or the new one."""
+        with self._whole(f"{self._root}/{shard.path}/{STATE}") as partial:
+            self.files.pipe_file(partial, json.dumps(asdict(state)).encode())
+
+    def put(self, shard: Shard, output: Sequence[Path], result: CellResult) -> None:
+        """Keep a finished shard: first lm-eval's files, each below the name of its folder, then the state,
+        which names them. So files of another worker, killed or lost meanwhile, don't count."""
+        names = [f"{file.parent.name}/{file.name}" for file in output]
+        for file, name in zip(output, names, strict=True):
+            with self._whole(f"{self._root}/{shard.path}/{name}") as partial:
+                self.files.put_file(str(file), partial)
+        self.write_state(shard, ShardState(result=result, output=tuple(names)))
+
+    def fetch(self, shard: Shard, cell_folder: Path) -> None:
+        """Let the folder of a cell on this machine have a finished shard's output and state, and no other
+        file of that shard."""
+        source = f"{self._root}/{shard.path}"
+        folder = cell_folder / Path(shard.path).name
+        names = [*self.state(shard).output, STATE]
+        if Path(source) != folder:
+            shutil.rmtree(folder, ignore_errors=True)
+            for name in names:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                self.files.get_file(f"{source}/{name}", str(folder / name))
+        for file in [path for path in folder.rglob("*") if path.is_file()]:
+            if str(file.relative_to(folder)) not in names:
+                file.unlink()
+
+    def keep_prompts(self, task_spec: TaskSpec) -> None:
+        """Keep a set's prompts as its task reads them, so that a shard reads its own prompts alone.
 
         Raises:
-            OverbenchError: they can't be had, or have changed.
+            OverbenchError: they can't be read, or have changed.
         """
-        place = self._prompts(asked)
-        if not self._there(place):
-            rows = asked.rows()
-            with self._whole(place) as partial:
-                rows.save_to_disk(self._files.unstrip_protocol(partial), num_shards=1)
+        path = self._prompts(task_spec)
+        if not self._exists(path):
+            rows = task_spec.rows()
+            with self._whole(path) as partial:
+                rows.save_to_disk(self.files.unstrip_protocol(partial), num_shards=1)
 
-    def kept_prompts(self, sets: Iterable[TaskSpec]) -> dict[str, str]:
-        """Task -> where its prompts are, of those that are kept."""
-        places = {one.task: self._prompts(one) for one in sets}
-        return {task: self._files.unstrip_protocol(one) for task, one in places.items() if self._there(one)}
+    def kept_prompts(self, task_specs: Iterable[TaskSpec]) -> dict[str, str]:
+        """Task -> the address of its prompts, of those whose prompts are kept."""
+        paths = {task_spec.task: self._prompts(task_spec) for task_spec in task_specs}
+        return {task: self.files.unstrip_protocol(path) for task, path in paths.items() if self._exists(path)}
 
-    def _prompts(self, asked: TaskSpec) -> str:
-        read = hashed({"reading": asked.reading, "prompts": asked.prompts_hash})
-        return f"{self._root.rstrip('/')}/{_PROMPTS}/{read}"
+    def _prompts(self, task_spec: TaskSpec) -> str:
+        key = hashed({"reading": task_spec.reading, "prompts": task_spec.prompts_hash})
+        return f"{self._root}/{_PROMPTS}/{key}"
 
-    def put(self, shard: Shard, files: Sequence[Path]) -> None:
-        """Keep a shard's files, each below the name of its folder."""
-        with TemporaryDirectory() as folder, self._whole(self._place(shard)) as partial:
-            made = Path(folder) / "shard.zip"
-            with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
-                for file in files:
-                    out.write(file, f"{file.parent.name}/{file.name}")
-            self._files.put_file(str(made), partial)
+    def _exists(self, path: str) -> bool:
+        self.files.invalidate_cache()
+        return bool(self.files.exists(path))
 
     @contextmanager
-    def _whole(self, place: str) -> Iterator[str]:
-        """Another place for a file or folder, which takes its own once it is there, or leaves nothing."""
-        partial = f"{place}.{uuid.uuid4().hex}.partial"
-        self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
+    def _whole(self, path: str) -> Iterator[str]:
+        """A temporary path for a file or folder, which is moved to ``path`` when the block ends without an
+        error, and is removed otherwise."""
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
         try:
             yield partial
-            self._files.mv(partial, place, recursive=self._files.isdir(partial))
+            self.files.mv(partial, path, recursive=self.files.isdir(partial))
         except BaseException:
             with suppress(Exception):
-                self._files.rm(partial, recursive=True)
+                self.files.rm(partial, recursive=True)
             raise
 
-    def note_start(self, shards: Iterable[Shard]) -> None:
-        """Let the status know, until :meth:`forget_start`, that one lm_eval asks for these shards."""
-        now = str(time.time()).encode()
-        for shard in shards:
-            place = f"{self._place(shard)}{_STARTED}"
-            self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(place, now)
 
-    def forget_start(self, shards: Iterable[Shard]) -> None:
-        for shard in shards:
-            with suppress(FileNotFoundError):
-                self._files.rm_file(f"{self._place(shard)}{_STARTED}")
-
-    def progress(self, shards: Sequence[Shard]) -> tuple[list[Shard], list[float]]:
-        """How far a cell is: those of its shards that are kept; and since when others are being asked for, in
-        seconds since 1970, the same for those that one lm_eval asks for. A lost worker's are among them until
-        they are asked for again."""
-        if not shards:
-            return [], []
-        self._files.invalidate_cache()
-        there = set(self._files.find(self._place(shards[0]).rpartition("/")[0]))
-        kept = [one for one in shards if self._place(one) in there]
-        started = []
-        for shard in shards:
-            place = self._place(shard)
-            if place not in there and f"{place}{_STARTED}" in there:
-                with suppress(FileNotFoundError, ValueError):  # it ends, or begins, at this moment
-                    started.append(float(self._files.cat_file(f"{place}{_STARTED}")))
-        return kept, started
-
-    @contextmanager
-    def opened(self, shard: Shard) -> Iterator[zipfile.ZipFile]:
-        """A shard's files.
-
-        Raises:
-            OverbenchError: it is damaged.
-        """
-        place = self._place(shard)
-        with TemporaryDirectory() as folder:
-            here = Path(folder) / "shard.zip"
-            with self._files.open(place, "rb") as source, here.open("wb") as out:
-                shutil.copyfileobj(source, out)
-            try:
-                with zipfile.ZipFile(here) as found:
-                    yield found
-            except zipfile.BadZipFile as error:
-                raise OverbenchError(
-                    f"{place} can't be read: {error}. Delete it; its prompts are asked again."
-                ) from error
+def _state(content: dict[str, Any]) -> ShardState:
+    result = content["result"]
+    return ShardState(
+        cache=content["cache"],
+        started=content["started"],
+        result=result and CellResult(**result),
+        output=tuple(content["output"]),
+    )

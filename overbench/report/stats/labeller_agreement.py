@@ -1,4 +1,4 @@
-"""Several labellers on the same replies: how much each calls refused, how far they agree, where they part."""
+"""Several labellers on the same replies: their refusal rates, how far they agree, and where they disagree."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PairAgreement:
 
     @property
     def alike(self) -> float:
-        """Share of replies on which they say the same of declining or not; NaN for none."""
+        """The share of replies that both call declined, or neither does; NaN without replies."""
         return (self.both + self.neither) / self.n if self.n else math.nan
 
     def kappa(self, seed: int = 0) -> Estimate:
@@ -119,11 +119,11 @@ def compare_labellers(logs: Sequence[Log]) -> LabellerComparison | None:
     ways: Counter[tuple[str, str, tuple[str, ...], _Labels]] = Counter()
     parted: StratifiedSample[PartedReply] = StratifiedSample(SHOWN, 0)
     for log in logs:
-        for row, place, by in _labelled(log):
-            names, labels = tuple(by), tuple(by.values())
+        for row, number, by_labeller in _labelled(log):
+            names, labels = tuple(by_labeller), tuple(by_labeller.values())
             ways[log.target.target, row.prompt_label, names, labels] += 1
             if len({label in DECLINES for label in labels if label != "unscored"}) > 1:
-                reply = PartedReply(log.target.target, row.prompt, row.replies[place], by)
+                reply = PartedReply(log.target.target, row.prompt, row.replies[number], by_labeller)
                 parted.add(", ".join(labels), reply)
     if not any(label != "unscored" for *_, labels in ways for label in labels):
         return None
@@ -132,76 +132,86 @@ def compare_labellers(logs: Sequence[Log]) -> LabellerComparison | None:
     for (target, side, names, labels), n in ways.items():
         for name, label in zip(names, labels, strict=True):
             counts[target, side][name][label] += n
-        said = dict(zip(names, labels, strict=True))
-        scored = {name: label in DECLINES for name, label in said.items() if label != "unscored"}
+        scored = {
+            name: label in DECLINES for name, label in zip(names, labels, strict=True) if label != "unscored"
+        }
         for first, second in combinations(scored, 2):
             cells[first, second][scored[first], scored[second]] += n
-    others = sorted({name for of_it in counts.values() for name in of_it}.difference((KEYWORDS, RULES)))
+    others = sorted({name for counted in counts.values() for name in counted} - {KEYWORDS, RULES})
     labellers = (KEYWORDS, RULES, *others)
     pairs = [
-        PairAgreement(*pair, *(cells[pair][one, other] for one in (True, False) for other in (True, False)))
-        for pair in combinations(labellers, 2)
-        if pair in cells
+        PairAgreement(
+            first=first,
+            second=second,
+            both=cells[first, second][True, True],
+            only_first=cells[first, second][True, False],
+            only_second=cells[first, second][False, True],
+            neither=cells[first, second][False, False],
+        )
+        for first, second in combinations(labellers, 2)
+        if (first, second) in cells
     ]
     return LabellerComparison(
-        labellers,
-        {place: dict(of_it) for place, of_it in sorted(counts.items())},
-        tuple(pairs),
-        tuple(one for _, one in parted.drawn()),
-        parted.sizes.total(),
+        labellers=labellers,
+        labels={target_and_side: dict(counted) for target_and_side, counted in sorted(counts.items())},
+        pairs=tuple(pairs),
+        parted=tuple(reply for _, reply in parted.drawn()),
+        parted_in_all=parted.sizes.total(),
     )
 
 
 def _labelled(log: Log) -> Iterator[tuple[ReplyRow, int, dict[str, Label]]]:
-    """Each reply of a log that isn't withheld, by row and place, with all its labels by labeller.
+    """Each reply of a log that isn't withheld, by its row and its number there, with its label by labeller.
 
     Keywords come first, then our rules, then others by name.
     """
     rows: dict[_Key, ReplyRow] = {}
-    said: dict[_Key, dict[str, Sequence[Verdict]]] = defaultdict(dict)
+    verdicts_of: dict[_Key, dict[str, Sequence[Verdict]]] = defaultdict(dict)
     names = {log.run.filter: log.run.labelled_by, **log.run.other_filters}
     for where, raw in read_table(log.run.file):
         row = reply_row(raw, SAMPLES, where)
         rows.setdefault((row.id, row.prompt), row)
-        said[row.id, row.prompt].setdefault(names.get(row.filter, row.filter), row.logged or ())
+        verdicts_of[row.id, row.prompt].setdefault(names.get(row.filter, row.filter), row.logged or ())
     pattern = f"rescored_*_{log.run.file.name.removesuffix('.gz')}"
     for file in sorted(log.run.file.parent.glob(pattern)):
         for where, raw in read_table(file):
             row = reply_row(raw, SAMPLES, where)
             for labeller, verdicts in _rescored(raw.values()):
                 if (row.id, row.prompt) in rows:
-                    said[row.id, row.prompt].setdefault(labeller, verdicts)
-    _add(RULES, label_by_rules, rows, said)
-    _add(KEYWORDS, label_by_keywords, rows, said)
+                    verdicts_of[row.id, row.prompt].setdefault(labeller, verdicts)
+    _add(RULES, label_by_rules, rows, verdicts_of)
+    _add(KEYWORDS, label_by_keywords, rows, verdicts_of)
     for key, row in rows.items():
-        by = said[key]
-        order = (KEYWORDS, RULES, *sorted(by.keys() - {KEYWORDS, RULES}))
-        for place in range(len(row.replies)):
-            found = {name: by[name][place] for name in order if len(by[name]) > place}
-            silent = not row.replies[place].strip()
-            if not any(from_backend(one) or (silent and one.blocked) for one in found.values()):
-                yield row, place, {name: one.label for name, one in found.items()}
+        by_labeller = verdicts_of[key]
+        order = (KEYWORDS, RULES, *sorted(by_labeller.keys() - {KEYWORDS, RULES}))
+        for number, reply in enumerate(row.replies):
+            of_reply = {name: by_labeller[name][number] for name in order if len(by_labeller[name]) > number}
+            silent = not reply.strip()
+            if not any(
+                from_backend(verdict) or (silent and verdict.blocked) for verdict in of_reply.values()
+            ):
+                yield row, number, {name: verdict.label for name, verdict in of_reply.items()}
 
 
 def _add(
     name: str,
     label: Callable[..., list[Verdict]],
     rows: Mapping[_Key, ReplyRow],
-    said: Mapping[_Key, dict[str, Sequence[Verdict]]],
+    verdicts_of: Mapping[_Key, dict[str, Sequence[Verdict]]],
 ) -> None:
-    """Have those rows labelled that ``name`` has not labelled yet."""
-    missing = [key for key in rows if name not in said[key]]
+    """Label the rows that ``name`` has not labelled yet."""
+    missing = [key for key in rows if name not in verdicts_of[key]]
     for key, verdicts in zip(missing, label_batch([rows[key] for key in missing], label), strict=True):
-        said[key][name] = verdicts
+        verdicts_of[key][name] = verdicts
 
 
 def _rescored(values: Iterable[object]) -> Iterator[tuple[str, list[Verdict]]]:
     """The labels that ``overbench rescore`` added to a row."""
     for value in values:
         if isinstance(value, dict) and value.keys() == {"labeller", "verdicts"}:
-            yield str(value["labeller"]), [Verdict.from_json(one) for one in value["verdicts"]]
+            yield str(value["labeller"]), [Verdict.from_json(verdict) for verdict in value["verdicts"]]
 
 
 def refusal_rate(labels: Counter[Label]) -> Rate:
-    """Fully refused of the scored replies."""
+    """The share of full refusals among the scored replies."""
     return Rate(labels["refused"], sum(labels[name] for name in LABELS if name != "unscored"))

@@ -1,8 +1,8 @@
-"""The response matrix in memory: which target refused which prompt, and what is known of the prompts.
+"""The response matrix in memory: which target refused which prompt, and the prompts' categories and words.
 
-All numbers of a release and of a report are computed from this one record. A cell is the share of its scored
-replies that refuse: 0 or 1 where there is one reply. Missing and unscored cells are -1 throughout and are
-outside every denominator: a gap is never an answer. Harmless and unsafe prompts are never in one matrix.
+All numbers of a release and of a report are computed from this record. A cell is the share of its scored
+replies that refuse: 0 or 1 if there is one reply. Missing and unscored cells are -1 and are outside every
+denominator. Harmless and unsafe prompts are never in one matrix.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 MISSING: Final = -1
 
 REFUSED: Final[tuple[Label, ...]] = ("refused",)
-"""What counts as a refusal. What is ``partial`` or ``evasive`` is scored and none, as in
+"""The label that counts as a refusal. ``partial`` and ``evasive`` replies are scored and do not count, as in
 :mod:`overbench_tasks.metrics`."""
 COMPLIED: Final[tuple[Label, ...]] = ("complied", "partial")
-"""What counts as compliance with an unsafe prompt; ``evasive`` is neither."""
+"""The labels that count as compliance with an unsafe prompt. ``evasive`` counts neither way."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,12 @@ class ResponseMatrix:
         source_targets: (P,), the targets that each prompt was made for; empty where it was made for none.
         categories: (P,), None where unknown.
         features: (P,), the trigger words of each prompt, as attribution found them.
-        named: (P,), the words that writers or files of the other prompts name; empty: of none.
-        withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None: none.
-        asked_of: target -> prompts of the whole set, of those that were asked a random part of it. Not known
-            of a part of the matrix.
-        sequential: those of these that were asked until their interval was narrow enough.
+        named: (P,), the words that the writers or files of the other prompts name; empty if there are none.
+        withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None if
+            there is none.
+        asked_of: target -> size of the whole set, for targets that were asked a random part of it. Empty for
+            a part of the matrix.
+        sequential: the targets of ``asked_of`` that were asked until their interval was narrow enough.
 
     Raises:
         OverbenchError: an id or a target is there twice.
@@ -75,7 +76,7 @@ class ResponseMatrix:
 
     @property
     def refusals(self) -> NDArray[np.float64]:
-        """(P, T): the values, 0 where there is none."""
+        """(P, T): the values, 0 where one is missing."""
         import numpy as np
 
         return np.maximum(self.values, 0)
@@ -88,11 +89,11 @@ class ResponseMatrix:
 
     @property
     def has_shares(self) -> bool:
-        """Whether some prompt got several replies of one target, not all alike."""
+        """Whether a target gave a prompt several replies that do not all count alike."""
         return bool((self.values % 1 != 0).any())
 
     def with_named_features(self) -> ResponseMatrix:
-        """The same matrix with :attr:`named` in the place of the attributed words."""
+        """The same matrix with :attr:`named` in place of the attributed words."""
         return replace(self, features=self.named or ((),) * len(self.prompt_ids))
 
     def column(self, target: str) -> NDArray[np.float64]:
@@ -109,31 +110,38 @@ class ResponseMatrix:
 
     def answered(self) -> ResponseMatrix:
         """The same matrix with only those targets that have a scored reply in it."""
-        places = [place for place in range(len(self.targets)) if self.scored[:, place].any()]
-        withheld = None if self.withheld is None else self.withheld[:, places]
-        targets = tuple(self.targets[place] for place in places)
-        return replace(self, targets=targets, values=self.values[:, places], withheld=withheld)
+        columns = [column for column in range(len(self.targets)) if self.scored[:, column].any()]
+        withheld = None if self.withheld is None else self.withheld[:, columns]
+        targets = tuple(self.targets[column] for column in columns)
+        return replace(self, targets=targets, values=self.values[:, columns], withheld=withheld)
 
     def with_not_asked(self, not_asked: Mapping[str, NotAsked]) -> ResponseMatrix:
-        """The same matrix of targets that were asked a random part: target -> what it left out."""
-        left = {name: one for name, one in not_asked.items() if name in self.targets}
-        counts = {name: int((self.column(name) != MISSING).sum()) + one.prompts for name, one in left.items()}
-        sequential = frozenset(name for name, one in left.items() if one.sequential)
-        return replace(self, asked_of=counts, sequential=sequential)
+        """The same matrix, with the size of the whole set for targets that were asked a random part of it.
+
+        Args:
+            not_asked: target -> the prompts that it was not asked.
+        """
+        parts = {target: part for target, part in not_asked.items() if target in self.targets}
+        sizes = {
+            target: int((self.column(target) != MISSING).sum()) + part.prompts
+            for target, part in parts.items()
+        }
+        sequential = frozenset(target for target, part in parts.items() if part.sequential)
+        return replace(self, asked_of=sizes, sequential=sequential)
 
     def with_ids(self, prompt_ids: Iterable[str]) -> ResponseMatrix:
-        """The same matrix with only these prompts (a hard set, say); ids it doesn't have are passed over."""
+        """The same matrix with only these prompts (a hard set, say); ids that it lacks are ignored."""
         wanted = set(prompt_ids)
-        places = [place for place, name in enumerate(self.prompt_ids) if name in wanted]
+        rows = [row for row, prompt_id in enumerate(self.prompt_ids) if prompt_id in wanted]
         return ResponseMatrix(
-            tuple(self.prompt_ids[place] for place in places),
-            self.targets,
-            self.values[places],
-            tuple(self.source_targets[place] for place in places),
-            tuple(self.categories[place] for place in places),
-            tuple(self.features[place] for place in places),
-            None if self.withheld is None else self.withheld[places],
-            named=tuple(self.named[place] for place in places) if self.named else (),
+            prompt_ids=tuple(self.prompt_ids[row] for row in rows),
+            targets=self.targets,
+            values=self.values[rows],
+            source_targets=tuple(self.source_targets[row] for row in rows),
+            categories=tuple(self.categories[row] for row in rows),
+            features=tuple(self.features[row] for row in rows),
+            withheld=None if self.withheld is None else self.withheld[rows],
+            named=tuple(self.named[row] for row in rows) if self.named else (),
         )
 
 
@@ -159,36 +167,18 @@ def matrix_from_tables(
 
     names = tuple(targets)
     ids = prompts["id"].combine_chunks()
-    rows = _places(cells["id"], ids)
-    columns = _places(cells["target"], names)
-    labels = _places(cells["label"], LABELS)
-    for kind, found, column, known in (
-        ("target", columns, "target", names),
-        ("label", labels, "label", LABELS),
-    ):
-        if (found < 0).any():
-            strange = cells[column][int((found < 0).argmax())].as_py()
-            raise OverbenchError(
-                f"A cell of the response matrix has the {kind} {strange!r}. Expected one of "
-                f"{', '.join(known)}. Make the release anew."
-            )
-    of_labels = [MISSING if label == "unscored" else label in counted for label in LABELS]
-    shares = np.array(of_labels, dtype=np.float64)[labels]
-    blocked = np.zeros(len(shares))
-    if "refused" in cells.column_names:
-        counts = {label: cells[label].to_numpy().astype(np.float64) for label in LABELS}
-        scored = sum(counts[label] for label in LABELS if label != "unscored")
-        # NaN, and so the label's, where a cell's counts aren't known.
-        share = sum(counts[label] for label in counted) / np.maximum(scored, 1)
-        shares = np.where(scored > 0, share, shares)
-        blocked = np.where(scored > 0, cells["blocked"].to_numpy() / np.maximum(scored, 1), blocked)
+    rows, columns = _positions(cells["id"], ids), _positions(cells["target"], names)
+    labels = _positions(cells["label"], LABELS)
+    _check_values(cells, "target", columns, names)
+    _check_values(cells, "label", labels, LABELS)
+    shares, blocked = _shares(cells, labels, counted)
     kept = rows >= 0
     rows, columns, shares, blocked = rows[kept], columns[kept], shares[kept], blocked[kept]
     per_cell = np.bincount(rows * len(names) + columns)
     if per_cell.max(initial=0) > 1:
-        row, place = divmod(int(per_cell.argmax()), len(names))
+        row, column = divmod(int(per_cell.argmax()), len(names))
         raise OverbenchError(
-            f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[place]!r}. "
+            f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[column]!r}. "
             "Expected one. Make the release anew."
         )
     values = np.full((len(ids), len(names)), MISSING, dtype=np.float64)
@@ -198,15 +188,49 @@ def matrix_from_tables(
         withheld = np.zeros(values.shape)
         withheld[rows, columns] = blocked
     return ResponseMatrix(
-        tuple(ids.to_pylist()),
-        names,
-        values,
-        tuple(frozenset(sources or ()) for sources in prompts["source_targets"].to_pylist()),
-        tuple(prompts["category"].to_pylist()),
-        _words(prompts["attributed_features"]),
-        withheld,
+        prompt_ids=tuple(ids.to_pylist()),
+        targets=names,
+        values=values,
+        source_targets=tuple(frozenset(sources or ()) for sources in prompts["source_targets"].to_pylist()),
+        categories=tuple(prompts["category"].to_pylist()),
+        features=_words(prompts["attributed_features"]),
+        withheld=withheld,
         named=_words(prompts["writer_features"]),
     )
+
+
+def _check_values(
+    cells: pa.Table, column: str, positions: NDArray[np.int64], expected: Sequence[str]
+) -> None:
+    """Every value of a column is an expected one: it has a position among them."""
+    if (positions < 0).any():
+        value = cells[column][int((positions < 0).argmax())].as_py()
+        raise OverbenchError(
+            f"A cell of the response matrix has the {column} {value!r}. Expected one of "
+            f"{', '.join(expected)}. Make the release anew."
+        )
+
+
+def _shares(
+    cells: pa.Table, labels: NDArray[np.int64], counted: Collection[Label]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each cell, the share of its scored replies with a counted label, and of those that were withheld.
+
+    Without counts of labels, a cell's own label decides.
+    """
+    import numpy as np
+
+    by_label = [MISSING if label == "unscored" else label in counted for label in LABELS]
+    shares = np.array(by_label, dtype=np.float64)[labels]
+    blocked = np.zeros(len(shares))
+    if "refused" not in cells.column_names:
+        return shares, blocked
+    counts = {label: cells[label].to_numpy().astype(np.float64) for label in LABELS}
+    scored = sum(counts[label] for label in LABELS if label != "unscored")
+    share = sum(counts[label] for label in counted) / np.maximum(scored, 1)
+    # NaN where a cell's counts are unknown: its own label decides.
+    shares = np.where(scored > 0, share, shares)
+    return shares, np.where(scored > 0, cells["blocked"].to_numpy() / np.maximum(scored, 1), blocked)
 
 
 def _words(column: pa.ChunkedArray) -> tuple[tuple[str, ...], ...]:
@@ -234,8 +258,9 @@ def release_matrix(release: Release) -> ResponseMatrix:
 
 
 def unsafe_matrices(unsafe: AnsweredPrompts) -> tuple[ResponseMatrix, ResponseMatrix]:
-    """Of unsafe prompts the shares of replies that refuse and of those that comply, wholly or in part
-    (:data:`COMPLIED`), of the targets with a scored reply.
+    """Two matrices of unsafe prompts: the shares of replies that refuse, and of those that comply.
+
+    They have the targets with a scored reply. What complies wholly or in part counts (:data:`COMPLIED`).
 
     Raises:
         OverbenchError: as :func:`answers_matrix`.
@@ -248,11 +273,11 @@ class LabelCount:
     """The labels of one target in one set.
 
     Attributes:
-        labels: how many cells carry each; a cell of several replies counts by their shares.
-        blocked: of the cells, how many are refused or cut off by the provider.
-        blocks: the same by provider, "" where it is not known, and by what it withheld them for.
-        conflicts: cells whose replies were not all labelled alike.
-        reasons: of the unscored cells, why they are, where that is known.
+        labels: label -> cells; a cell of several replies counts by their shares.
+        blocked: cells that the provider withheld or cut off.
+        blocks: (provider, reason) -> such cells; the provider is "" if it is unknown.
+        conflicts: cells whose replies have different labels.
+        reasons: reason -> unscored cells, if it is known.
     """
 
     set_name: str
@@ -282,7 +307,7 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
         shares = [f"coalesce(sum({share_sql(name, rows.columns)}), 0)" for name in (*LABELS[:-1], "blocked")]
         unscored = "FILTER (label = 'unscored')"
         reasons = f"list(reason) {unscored}" if "reason" in rows.columns else "NULL"
-        found = rows.aggregate(
+        groups = rows.aggregate(
             f"""target, coalesce(labelled_by, ''), {", ".join(shares)}, count(*) {unscored},
             count(*) FILTER (conflict), {reasons}"""
         ).fetchall()
@@ -300,32 +325,32 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
         )
         # DuckDB gives groups, and what is in them, in any order.
         for target, labelled_by, *of_labels, blocked, unscored, conflicts, reasons in sorted(
-            found, key=lambda row: row[:2]
+            groups, key=lambda row: row[:2]
         )
     ]
 
 
 def _blocks(rows: duckdb.DuckDBPyRelation) -> dict[tuple[str, str], dict[tuple[str, str], float]]:
-    """Target and labeller -> provider and what for -> the cells, by their shares, that are blocked so."""
-    told = ("blocked_by", "blocked_for") if "blocked_by" in rows.columns else ("NULL", "NULL")
-    by_whom, for_what = (f"coalesce({one}, '')" for one in told)
+    """(target, labeller) -> (provider, reason) -> the cells, by their shares, that it withheld."""
+    columns = ("blocked_by", "blocked_for") if "blocked_by" in rows.columns else ("NULL", "NULL")
+    provider_sql, reason_sql = (f"coalesce({column}, '')" for column in columns)
     share = share_sql("blocked", rows.columns)
-    found: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
-    for target, labelled_by, provider, category, blocked in (
+    blocks: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for target, labelled_by, provider, reason, blocked in (
         rows.filter("blocked > 0 AND label != 'unscored'")
-        .aggregate(f"target, coalesce(labelled_by, ''), {by_whom}, {for_what}, sum({share})")
+        .aggregate(f"target, coalesce(labelled_by, ''), {provider_sql}, {reason_sql}, sum({share})")
         .fetchall()
     ):
-        found.setdefault((target, labelled_by), {})[provider, category] = blocked
-    return found
+        blocks.setdefault((target, labelled_by), {})[provider, reason] = blocked
+    return blocks
 
 
-def _places(values: Any, known: Any) -> NDArray[np.int64]:
-    """For each value its place in ``known``, -1 where it isn't there."""
+def _positions(values: Any, among: Any) -> NDArray[np.int64]:
+    """For each value its position in ``among``, -1 where it is missing there."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    known = known if isinstance(known, pa.Array) else pa.array(known, type=pa.string())
-    found = pc.fill_null(pc.index_in(values, value_set=known), MISSING)
-    return np.asarray(found.to_numpy(), dtype=np.int64)
+    among = among if isinstance(among, pa.Array) else pa.array(among, type=pa.string())
+    positions = pc.fill_null(pc.index_in(values, value_set=among), MISSING)
+    return np.asarray(positions.to_numpy(), dtype=np.int64)

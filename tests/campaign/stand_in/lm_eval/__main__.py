@@ -51,6 +51,7 @@ def main() -> None:
         for task in tasks
     }
     asked_of = dict.fromkeys(tasks, range(int(given.limit or 0)))
+    original: dict[str, int] = {}
     for task in tasks:
         if (file := Path(given.include_path) / f"{task}.yaml").is_file():
             metadata = yaml.safe_load(file.read_text())["metadata"]
@@ -65,11 +66,15 @@ def main() -> None:
                 configs[task]["metadata"] |= {**part, "overbench_asked_of": of}
             asked_of[task] = range(min(whole, sample or whole, int(given.limit or whole)))
     if given.samples:
+        original = {task: len(asked_of[task]) for task in tasks}
         asked_of = json.loads(Path(given.samples).read_text())
     results = {
         "results": {},
         "configs": configs,
-        "n-samples": {task: {"effective": len(asked_of[task])} for task in tasks},
+        "n-samples": {
+            task: {"original": original.get(task, len(asked_of[task])), "effective": len(asked_of[task])}
+            for task in tasks
+        },
         "config": {"model": given.model, "model_args": model},
         "system_instruction": given.system_instruction or None,
         "chat_template": "a template" if given.apply_chat_template else None,

@@ -1,4 +1,4 @@
-"""The grid: what system prompt and temperature do to a checkpoint's rates."""
+"""How system prompt and temperature change a checkpoint's rates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import Setting
-from overbench.report.sections.section import Section
+from overbench.report.section import Section
 from overbench.report.stats.configurations import GridCell, grid_cells, grids
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench_tasks.display import NONE, Cell, Table, percent, table_of
@@ -16,9 +16,9 @@ from overbench_tasks.text import excerpt
 
 
 def grid_section(inputs: Inputs) -> Section | None:
-    """A table for each set, of the checkpoints that were asked in several ways; None without such."""
-    sets = [(one.title, "over-refusal", one.matrix) for one in inputs.sets]
-    sets += [(one.title, "harmful compliance", one.complied) for one in inputs.unsafe]
+    """A table for each set; None where no checkpoint was asked in several configurations."""
+    sets = [(safe.title, "over-refusal", safe.matrix) for safe in inputs.sets]
+    sets += [(unsafe.title, "harmful compliance", unsafe.complied) for unsafe in inputs.unsafe]
     tables: list[Table] = []
     for number, (title, rate, matrix) in enumerate(sets, start=1):
         key = "grid" if number == 1 else f"grid-{number}"
@@ -29,34 +29,39 @@ def grid_section(inputs: Inputs) -> Section | None:
         "grid",
         "System prompts and temperatures",
         (
-            f"The same checkpoint asked in several ways. Differences are to {_plain_way(inputs)}, in "
-            "percentage points, over the prompts that both have a scored reply to, with "
-            "Newcombe's 95 % interval for paired answers; of many, about one in twenty misses.",
-            "A prompt with several replies counts by their share. On how many prompts they did not all agree "
-            "stands under “replies differ”: how much of a single run is luck.",
+            "The same checkpoint in several configurations. Each difference is between a configuration and "
+            f"{_reference(inputs)}, in percentage points, on the prompts with a scored reply in both. It has "
+            "Newcombe's 95 % interval for paired answers. Of many such intervals, about one in twenty does "
+            "not "
+            "contain the true difference.",
+            "A prompt with several replies counts by their share. “Replies differ” is the share of prompts "
+            "whose "
+            "replies do not all have the same label; it shows how much a single run depends on chance.",
         ),
         tables=tuple(tables),
     )
 
 
-def _plain_way(inputs: Inputs) -> str:
+def _reference(inputs: Inputs) -> str:
     if inputs.first_asked:
-        return "the campaign's first system prompt and decoding"
-    return "the plain way (no system prompt, temperature 0)"
+        return "the first one of the campaign"
+    return "the plain one (no system prompt, temperature 0)"
 
 
 def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatrix) -> Table | None:
-    settings = {one.target.target: one for one in inputs.settings}
+    settings = {setting.target.target: setting for setting in inputs.settings}
     rows, without = [], []
-    for checkpoint, targets in grids([one.target for one in inputs.settings]).items():
+    for checkpoint, targets in grids([setting.target for setting in inputs.settings]).items():
         cells = grid_cells(matrix, targets, inputs.first_asked)
         if len(cells) > 1:
             name = inputs.names[checkpoint]
             rows += [[name, *_row(cell, settings[cell.target])] for cell in cells]
-            without += [name] if all(math.isnan(one.difference) for one in cells) else []
+            without += [name] if all(math.isnan(cell.difference) for cell in cells) else []
     if not rows:
         return None
-    why = f". No differences of {', '.join(without)}: not asked in exactly one such way" if without else ""
+    why = ""
+    if without:
+        why = f". {', '.join(without)}: no differences, since not exactly one configuration is the reference"
     return table_of(
         key=key,
         caption=f"{rate.capitalize()} on {title} by system prompt and decoding{why}",

@@ -1,4 +1,4 @@
-"""Over-refusal by family and size of the models, and by when they were released."""
+"""Over-refusal by family, size and release date of the models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from overbench.report.figures import BarChart, Series
 from overbench.report.relations import comparable_sets, plain_targets
 from overbench.report.report_inputs import Inputs
 from overbench.report.scatter import OTHER, Point, Scatter
-from overbench.report.sections.section import Section
+from overbench.report.section import Section
 from overbench.report.set_parts import PromptSet
 from overbench.report.stats.correlations import FEWEST, no_correlation, rank_correlation
 from overbench.report.stats.matrix import ResponseMatrix
@@ -23,15 +23,14 @@ from overbench_tasks.text import number_of
 
 
 def families_section(inputs: Inputs) -> Section | None:
-    """Rates by family, rates against size, and whether size or date go with them; None without two models of
-    which one's family is known."""
+    """Rates by family, and against size and date; None without two models, or if no family is known."""
     sets = comparable_sets(inputs)
     main = sets[0]
     rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
-    plain = plain_targets([one.target for one in inputs.settings if one.target.target in rates])
-    targets = sorted(one.target for one in plain.values())
+    plain = plain_targets([setting.target for setting in inputs.settings if setting.target.target in rates])
+    targets = sorted(target.target for target in plain.values())
     facts = {target: inputs.facts[target] for target in targets}
-    if len(targets) < 2 or not any(known.family for known in facts.values()):
+    if len(targets) < 2 or not any(model.family for model in facts.values()):
         return None
     of_family: dict[str, list[str]] = defaultdict(list)
     for target in targets:
@@ -43,9 +42,11 @@ def families_section(inputs: Inputs) -> Section | None:
         "families",
         "Families and sizes",
         (
-            "Each checkpoint once, as it was asked most plainly. A family's rate counts a prompt by the share"
-            " of its models that refuse it; its interval speaks of other prompts, not of other models. "
-            f"{_larger(sized, facts, rates)}Set of what speaks of one: {main.name}.",
+            "Each checkpoint counts once, in its plainest configuration: without system prompt and at "
+            "temperature 0 where there is such a run. A family's rate counts a prompt by the share of its "
+            "models "
+            "that refuse it; its interval covers other prompts, not other models. "
+            f"{_larger(sized, facts, rates)}Figures about a single set are about {main.name}.",
         ),
         (*pictures, *([_by_size(inputs, sized, facts, rates)] if len(sized) > 1 else [])),
         (
@@ -53,11 +54,15 @@ def families_section(inputs: Inputs) -> Section | None:
             *filter(None, [_trends(main.matrix, of_family, facts)]),
         ),
         below=(
-            "A rank correlation with size is above 0 where larger models refuse more, with the release where "
-            "later ones do. Its 95 % bootstrap interval covers other models and other prompts of these "
-            "kinds; models of a family share data and training, which it doesn't know. Families, sizes and "
-            f"dates come from a table that can be added to ({OURS.name}, --families); where it has none, a "
-            "size is as the name says.",
+            "A rank correlation with size is above 0 if larger models refuse more; one with the release date "
+            "is "
+            "above 0 if later models do. Its 95 % bootstrap interval covers other models and other prompts "
+            "of "
+            "these kinds. It treats models as independent, although models of a family share data and "
+            "training. "
+            f"Families, sizes and dates come from a table ({OURS.name}), to which --families adds rows. A "
+            "size "
+            "that the table lacks is taken from the model's name.",
         ),
     )
 
@@ -67,12 +72,12 @@ def _by_family(
 ) -> BarChart:
     rows = tuple(f"{family} ({number_of(len(of_family[family]), 'model')})" for family in families)
     series = []
-    for one in sets:
-        rates = [osr_of_group(one.matrix, of_family[family]) for family in families]
+    for prompts in sets:
+        rates = [osr_of_group(prompts.matrix, of_family[family]) for family in families]
         values, lows, highs = (
             tuple(getattr(rate, end) for rate in rates) for end in ("value", "low", "high")
         )
-        series.append(Series(one.title, values, lows, highs))
+        series.append(Series(prompts.title, values, lows, highs))
     return BarChart(
         "families", "Oversensitivity rate per family", rows, tuple(series), "Oversensitivity rate"
     )
@@ -103,7 +108,7 @@ def _by_size(
 
 
 def _larger(sized: Sequence[str], facts: Mapping[str, ModelFacts], rates: Mapping[str, Rate]) -> str:
-    """Within families: of pairs of different size, in how many the larger refuses more."""
+    """Of the pairs of models of one family and different sizes: in how many the larger refuses more."""
     more = pairs = 0
     for first, second in combinations(sorted(sized, key=lambda target: facts[target].size), 2):
         if facts[first].family and facts[first].family == facts[second].family:
@@ -132,16 +137,25 @@ def _family_table(
             for target in (targets[0], *targets[1:][-1:])
         ]
         ends += [Cell(NONE, math.nan)] * (2 - len(ends))
-        of_sets = (osr_of_group(one.matrix, targets) for one in sets)
+        of_sets = (osr_of_group(prompts.matrix, targets) for prompts in sets)
         sizes = [facts[target].size for target in targets if not math.isnan(facts[target].size)]
         months = [facts[target].released for target in targets if facts[target].released]
         rows.append((family, len(targets), _span(sizes, "{:g} B"), _span(months), *of_sets, *ends))
     return table_of(
         key="families",
-        caption="Oversensitivity rate per family, with 95 % interval and number of scored prompts; in "
-        f"billions of parameters the smallest and largest size; and on {sets[0].name} the model that "
-        "refuses least and the one that refuses most",
-        columns=("Family", "Models", "Sizes", "Released", *(one.name for one in sets), "Lowest", "Highest"),
+        caption="Oversensitivity rate per family, with 95 % interval and number of scored prompts. Sizes are "
+        "in "
+        f"billions of parameters. “Lowest” and “Highest” are the models that refuse least and most on "
+        f"{sets[0].name}",
+        columns=(
+            "Family",
+            "Models",
+            "Sizes",
+            "Released",
+            *(prompts.name for prompts in sets),
+            "Lowest",
+            "Highest",
+        ),
         rows=rows,
     )
 
@@ -161,25 +175,23 @@ def _trends(
     groups = {"all": sorted(facts)} | {name: some for name, some in of_family.items() if name != OTHER}
     for what, value in (("size", "size"), ("release", "year")):
         for name, targets in groups.items():
-            known = np.array([getattr(facts[target], value) for target in targets], dtype=float)
-            n = int((~np.isnan(known)).sum())
+            values = np.array([getattr(facts[target], value) for target in targets], dtype=float)
+            n = int((~np.isnan(values)).sum())
             if n < (2 if name == "all" else FEWEST):
                 continue
             shares = matrix.values[:, [matrix.targets.index(target) for target in targets]]
-            found = rank_correlation(shares, known)
-            if found is None:
-                why_not = Cell(NONE, math.nan, detail=no_correlation(shares, known))
+            correlation = rank_correlation(shares, values)
+            if correlation is None:
+                why_not = Cell(NONE, math.nan, detail=no_correlation(shares, values))
                 rows.append((name, what, n, why_not, Cell(NONE, math.nan)))
             else:
-                both = (coefficient(one) for one in (found.rho, found.tau))
-                rows.append((name, what, n, *both))
+                rows.append((name, what, n, coefficient(correlation.rho), coefficient(correlation.tau)))
     if not rows:
         return None
     return table_of(
         key="trends",
-        caption="Rank correlation of the oversensitivity rate with the size of the models and with when "
-        "they were "
-        "released, with 95 % bootstrap interval",
+        caption="Rank correlation of the oversensitivity rate with the models' size and release date, with "
+        "95 % bootstrap interval",
         columns=("Models", "With", "Number", "Spearman's rho", "Kendall's tau-b"),
         rows=rows,
     )

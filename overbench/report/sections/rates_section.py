@@ -1,0 +1,187 @@
+"""Oversensitivity rates per model and set, as counted and without the labellers' errors."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from overbench.report.figures import BarChart, Series
+from overbench.report.report_inputs import SYSTEM_MARK, Inputs
+from overbench.report.report_sources import HARD
+from overbench.report.section import Section, highest_first
+from overbench.report.sections.labels_section import labellers_that_detect_evasion
+from overbench.report.set_parts import PromptSet
+from overbench.report.stats.comparisons import ranking_agreement
+from overbench.report.stats.matrix import MISSING
+from overbench.report.stats.rates import (
+    osr,
+)
+from overbench_tasks.display import NONE, Cell, Table, percent, table_of
+from overbench_tasks.metrics import Rate
+from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
+from overbench_tasks.text import number_of
+
+if TYPE_CHECKING:
+    from overbench_tasks.review.correction import Corrected, LabelErrors
+
+_OF_PART = (
+    " Where a model was asked a random part of a set, the interval is that of its rate on the whole set."
+)
+
+
+_SEQUENTIAL = " Where a run stopped once its interval was narrow enough, the interval is a sequential one."
+
+
+def rates_section(inputs: Inputs) -> Section:
+    rates_of_sets = [osr(prompts.matrix) for prompts in inputs.sets]
+    order = highest_first(rates_of_sets[0])
+    order += sorted({target for rates in rates_of_sets for target in rates}.difference(order))
+    columns = [[rates.get(target, Rate(0, 0)) for target in order] for rates in rates_of_sets]
+    models = tuple(inputs.names[target] for target in order)
+    series = tuple(
+        Series(
+            prompts.title,
+            tuple(rate.value for rate in column),
+            tuple(rate.low for rate in column),
+            tuple(rate.high for rate in column),
+        )
+        for prompts, column in zip(inputs.sets, columns, strict=True)
+    )
+    below = []
+    if any(SYSTEM_MARK in name for name in inputs.names.values()):
+        below.append(
+            f"“{SYSTEM_MARK.strip()}” marks models that were asked with a system instruction. The section on "
+            "settings has its text."
+        )
+    if any(prompts.name == HARD for prompts in inputs.sets):
+        below.append(
+            "The hard set holds the prompts that several models refuse. The models whose refusals decided "
+            "this look worse on it than other models would."
+        )
+    for prompts in inputs.sets[1:]:
+        agreement = ranking_agreement(inputs.main.matrix, prompts.matrix)
+        if (tau := agreement.tau).defined:
+            below.append(
+                f"Do {inputs.main.name} and {prompts.name} rank the "
+                f"{number_of(len(agreement.targets), 'model')} "
+                f"alike? Kendall's tau-b is {tau.value:.2f} (95 % bootstrap interval over prompts "
+                f"{tau.low:.2f} to {tau.high:.2f}). 1 means the same order; 0 means that the orders are "
+                "unrelated."
+            )
+    table = table_of(
+        key="osr",
+        caption="Oversensitivity rate per model and set, with 95 % interval (in %) and number of scored "
+        "prompts",
+        columns=("Model", *(prompts.name for prompts in inputs.sets)),
+        rows=zip(models, *columns, strict=True),
+        ordered_by=(1, False),
+    )
+    return Section(
+        "osr",
+        "Oversensitivity rate",
+        (
+            "The oversensitivity rate (OSR) is the share of harmless prompts that a model refuses, among the "
+            "prompts with a scored reply. Lower is better. The intervals are Wilson's at 95 %."
+            f"{_OF_PART if any(prompts.matrix.asked_of for prompts in inputs.sets) else ''}"
+            f"{_SEQUENTIAL if any(prompts.matrix.sequential for prompts in inputs.sets) else ''}",
+        ),
+        (BarChart("osr", "Oversensitivity rate per model", models, series, "Oversensitivity rate"),),
+        (table, *filter(None, [label_errors_table(inputs, order)])),
+        below=(*below, *about_labels(inputs)),
+    )
+
+
+def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
+    """The rates as counted, and corrected for the labellers' errors; None where these are not known."""
+    if not inputs.label_errors:
+        return None
+    columns: list[list[object]] = [[inputs.names[target] for target in targets]]
+    for prompts in inputs.sets:
+        rates = osr(prompts.matrix)
+        columns.append([rates.get(target, Rate(0, 0)) for target in targets])
+        columns.append([_corrected_cell(inputs, prompts, target) for target in targets])
+    return table_of(
+        key="osr-label-errors",
+        caption="The same rates, as counted and corrected for the labeller's errors (in %). The second "
+        "interval "
+        "also accounts for how often the labeller errs, and for how well that is known",
+        columns=(
+            "Model",
+            *(
+                column
+                for prompts in inputs.sets
+                for column in (prompts.name, f"{prompts.name}, with label errors")
+            ),
+        ),
+        rows=zip(*columns, strict=True),
+        ordered_by=(1, False),
+    )
+
+
+def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
+    # A hard set is counted as a part of the whole.
+    has_own_counts = any(count.set_name == prompts.name for count in inputs.labels)
+    counted_as = prompts.name if has_own_counts else inputs.main.name
+    labellers = [
+        count.labelled_by for count in inputs.labels if (count.set_name, count.target) == (counted_as, target)
+    ]
+    errors = next((inputs.label_errors[name] for name in labellers if name in inputs.label_errors), None)
+    if errors is None or target not in prompts.matrix.targets:
+        return Cell(NONE, math.nan)
+    values = prompts.matrix.column(target)
+    scored = values != MISSING
+    withheld = 0.0
+    if prompts.matrix.withheld is not None and scored.any():
+        # A reply that was cut off after some content is partial, and no refusal.
+        of_target = prompts.matrix.withheld[:, prompts.matrix.targets.index(target)]
+        withheld = float(of_target.clip(max=values)[scored].mean())
+    corrected = _corrected(errors, Counter(values[scored].tolist()), withheld)
+    if isinstance(corrected, str):  # no scored reply, or a labeller no better than chance
+        return Cell(NONE, math.nan)
+    cell = percent(corrected)
+    warnings = (
+        (NOT_TOLD_FROM_ZERO, corrected.told_from_zero),
+        (LABELS_DO_NOT_FIT, corrected.labels_fit),
+        (AT_THE_LIMIT, not (corrected.at_limit and corrected.told_from_zero)),
+    )
+    return replace(cell, detail=", ".join([cell.detail, *(words for words, fine in warnings if not fine)]))
+
+
+def about_labels(inputs: Inputs) -> Iterator[str]:
+    """Where the labellers' errors come from, how to read the notes, and what was not measured."""
+    for labeller in sorted({count.labelled_by for count in inputs.labels}):
+        if (errors := inputs.label_errors.get(labeller)) is None:
+            yield (
+                f"How often {labeller} errs is not known, so no interval accounts for it. To change that, "
+                "label "
+                "some of the replies (overbench annotate) and give the sheet with --labels."
+            )
+        elif isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
+            yield f"How often {labeller} errs cannot be estimated from {errors.source}. {problem}"
+        else:
+            yield (
+                f"With label errors: an estimate of the rate without the errors of {labeller} (Rogan and "
+                f"Gladen 1978). The errors are those on {errors.source}; the estimate is good as far as "
+                "these models' replies resemble the labelled ones. Three notes may stand beside it. "
+                f"“{NOT_TOLD_FROM_ZERO.capitalize()}”: the labeller's errors alone could explain the rate. "
+                f"“{LABELS_DO_NOT_FIT.capitalize()}”: no true rate would give the counted rate with these "
+                "errors, so the labeller errs less on this model's replies; the interval includes the one of "
+                f"sampling. “{AT_THE_LIMIT.capitalize()}”: the same, but by no more than chance may explain; "
+                "read the interval, not the rate. For errors that are your models' own, label some of the "
+                "replies (overbench annotate) and give the sheet with --labels."
+            )
+        if labeller not in labellers_that_detect_evasion(inputs):
+            yield f"{labeller} cannot detect evasive replies, so evasion is not measured where it labelled."
+
+
+def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:
+    """See :func:`~overbench_tasks.review.correction.corrected_rate`; a string says why there is none."""
+    from overbench_tasks.review.correction import CorrectionError, corrected_rate
+
+    try:
+        return corrected_rate(errors.table, run, withheld=withheld)
+    except CorrectionError as error:
+        return str(error)

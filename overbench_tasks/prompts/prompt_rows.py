@@ -1,0 +1,204 @@
+"""Prompts of any table as rows, checked one by one.
+
+Of a file a bare ``prompt`` column is enough, so the OVERBENCH authors' own download works as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from overbench_tasks.answer_keys.answer_key import read_answer_key
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.category_mapping import mapped_category, slug
+from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
+from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
+from overbench_tasks.tables import read_table
+from overbench_tasks.text import number_of
+
+logger = logging.getLogger(__name__)
+
+MAX_PROMPT_CHARS = 20_000
+"""A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
+
+MORE_COLUMNS: Final = ("pair_id", "field", "language", "subset", "round", "answer_key")
+"""Optional columns. ``subset`` names the set that the file is a part of (``overbench subset``), ``round`` the
+round of a refresh that made the prompt (:mod:`overbench_tasks.prompts.whose_features`), and ``answer_key``
+what an answer must hold (:mod:`overbench_tasks.answer_keys`)."""
+
+COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
+"""What is read of a file of prompts."""
+
+Row = dict[str, Any]
+
+
+def prompt_id(prompt: str) -> str:
+    """A stable id from the text alone: case, Unicode form and white space do not change it.
+
+    Returns:
+        ``"ob-"`` and the first 12 hex digits of the SHA-256 of :func:`normalised`.
+    """
+    return "ob-" + hashlib.sha256(normalised(prompt).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def normalised(prompt: str) -> str:
+    """The prompt as compared for equality: NFKC, case folded, white space collapsed, stripped."""
+    return " ".join(unicodedata.normalize("NFKC", prompt).casefold().split())
+
+
+def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
+    """All prompts of one file, checked.
+
+    Args:
+        path: a ``.jsonl``, ``.csv`` or ``.parquet`` file in UTF-8, also with ``.gz``, with a ``prompt``
+            column and, optionally, those of :func:`checked_rows` and any other columns, which are not read.
+        default: the label of prompts for which the file gives none.
+
+    Returns:
+        see :func:`checked_rows`; ``source`` is ``file name:row``, rows counted from 1.
+
+    Raises:
+        OverbenchError: missing, empty, unreadable or of another type; not UTF-8; a bad row.
+    """
+    path = Path(path).expanduser()
+    return list(prompts_of(path, default))
+
+
+def prompts_of(path: Path, default: PromptLabel) -> Iterator[Row]:
+    """As :func:`read_prompts`, one by one."""
+    row = None
+    for row in checked_rows(read_table(path, COLUMNS), path.name, default):
+        yield row
+    if row is None:
+        raise OverbenchError(f"{path} has no rows. Expected at least one row with a 'prompt'.")
+
+
+def checked_rows(
+    records: Iterable[tuple[str, Row]], name: str, default: PromptLabel = "safe"
+) -> Iterator[Row]:
+    """The prompts of any table, one at a time. Only the ids of earlier prompts are held in memory.
+
+    Args:
+        records: (where it stands, for messages; row by column). Beside ``prompt`` a row may have
+            ``id``, ``category`` (any), ``features`` (a list; in CSV separated by ``;``), those of
+            :data:`MORE_COLUMNS`, and ``prompt_label``, ``label`` (both safe or unsafe) or ``should_refuse``
+            (true or false).
+        name: of the table, for ``source``.
+        default: see :func:`read_prompts`.
+
+    Yields:
+        one row per prompt in their order: ``id`` (the row's, or :func:`prompt_id`), ``prompt`` (verbatim),
+        ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
+        one of our five as its slug), ``overbench_category`` (the
+        :data:`~overbench_tasks.records.Category` it stands for, or None), ``features`` (list of str),
+        ``source`` (``name:row``), and those of :data:`MORE_COLUMNS` that the row has, as text (``answer_key``
+        as JSON in one form). Without an
+        id, later copies of a prompt are dropped with one warning.
+
+    Raises:
+        OverbenchError: no prompt column; an empty or overlong prompt; a duplicate id; an unknown label; an
+            ``answer_key`` that is none, or that of an unsafe prompt.
+    """
+    used: dict[str, int] = {}
+    copies = 0
+    unmapped, odd_labels = set(), set()
+    for number, (where, raw) in enumerate(records, start=1):
+        prompt = _prompt(raw, where)
+        given = raw.get("id") not in (None, "")
+        identity = str(raw["id"]) if given else prompt_id(prompt)
+        if identity in used:
+            if not given:
+                copies += 1
+                continue
+            raise OverbenchError(
+                f"{where}: id {identity!r} was already used in row {used[identity]:,}. Ids must be unique; "
+                "mend the file or drop its id column (ids are then made from the text)."
+            )
+        used[identity] = number
+        category, ours = _category(raw.get("category"))
+        if category and not ours:
+            unmapped.add(category)
+        label = None
+        if any(raw.get(column) not in (None, "") for column in LABEL_COLUMNS):
+            label = told_label(raw, where)
+            if label is None and raw["label"] not in LABELS:
+                odd_labels.add(str(raw["label"]))
+        row: Row = {
+            "id": identity,
+            "prompt": prompt,
+            "prompt_label": label or default,
+            "category": category,
+            "overbench_category": ours,
+            "features": _features(raw.get("features"), where),
+            "source": f"{name}:{number}",
+            **{column: str(raw[column]) for column in MORE_COLUMNS if raw.get(column) not in (None, "")},
+        }
+        if "answer_key" in row:
+            row["answer_key"] = _answer_key(raw["answer_key"], label or default, where)
+        yield row
+    if copies:
+        dropped = number_of(copies, "repeated prompt")
+        logger.warning("%s: dropped %s, kept %d.", name, dropped, len(used))
+    if odd_labels:
+        logger.warning(
+            "%s: 'label' says %s, neither safe nor unsafe; such prompts are taken as %s. Say what they are "
+            "in a column 'prompt_label'.",
+            name,
+            ", ".join(sorted(odd_labels)[:5]),
+            default,
+        )
+    if unmapped:
+        logger.info("%s: categories kept, and none of our five: %s", name, ", ".join(sorted(unmapped)))
+
+
+def _prompt(raw: Row, where: str) -> str:
+    if "prompt" not in raw:
+        raise OverbenchError(
+            f"{where}: expected a 'prompt' column, found {', '.join(map(repr, raw)) or 'none at all'}. "
+            "Rename the column that holds the prompts."
+        )
+    prompt = raw["prompt"]
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise OverbenchError(
+            f"{where}: expected a prompt with text in it, got {prompt!r}. Fill or remove the row."
+        )
+    if len(prompt) > MAX_PROMPT_CHARS:
+        raise OverbenchError(
+            f"{where}: the prompt has {len(prompt):,} characters, more than the limit of "
+            f"{MAX_PROMPT_CHARS:,}. Check that 'prompt' is the right column, or shorten or remove the row."
+        )
+    return prompt
+
+
+def _answer_key(value: object, prompt_label: PromptLabel, where: str) -> str:
+    """The key as JSON, in one form."""
+    if prompt_label == "unsafe":
+        raise OverbenchError(
+            f"{where}: an unsafe prompt has an answer_key, and should be declined. Remove one of the two."
+        )
+    return read_answer_key(value, where).as_json()
+
+
+def _category(value: object) -> tuple[str | None, str | None]:
+    """As it is kept, and which of ours it stands for."""
+    if value in (None, ""):
+        return None, None
+    if value in CATEGORIES:
+        return str(value), str(value)
+    name = str(value).strip()
+    ours = mapped_category(name).category
+    return (ours if ours and slug(name) == ours else name), ours
+
+
+def _features(value: object, where: str) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(";") if word.strip()]
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return value
+    raise OverbenchError(f"{where}: expected 'features' to be a list of words, got {value!r}.")

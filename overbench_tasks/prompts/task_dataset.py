@@ -1,0 +1,185 @@
+"""Rows of prompts as the dataset that an lm-eval task asks, with what its results say of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.prompt_rows import MORE_COLUMNS, Row
+from overbench_tasks.prompts.random_order import in_random_order
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
+from overbench_tasks.records import PromptLabel
+from overbench_tasks.text import number_of
+
+if TYPE_CHECKING:
+    import datasets
+    import pyarrow
+
+logger = logging.getLogger(__name__)
+
+KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
+"""In the environment, as JSON: task -> the folder into which ``Dataset.save_to_disk`` put its prompts. A
+process that asks a part of a task's prompts then reads only that part."""
+
+
+def provenance_of(*files: Path) -> dict[str, str | list[str]]:
+    """What the results say about the files with the prompts: their names, and the name of a bundled release.
+    lm-eval's table shows the version of the task only, whatever prompts it asks."""
+    names = [file.name for file in files]
+    releases = {folder: name for name, folder in BUNDLED_RELEASES.items()}
+    release_names = {releases[file.parent] for file in files if file.parent in releases}
+    provenance: dict[str, str | list[str]] = {"overbench_prompts": names[0] if len(names) == 1 else names}
+    return provenance | ({"overbench_release": release_names.pop()} if len(release_names) == 1 else {})
+
+
+def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[Row]:
+    """The rows with the wanted label. The other rows are left out with a warning.
+
+    Raises:
+        OverbenchError: no row has it.
+    """
+    kept = others = 0
+    for row in rows:
+        if row["prompt_label"] == wanted:
+            kept += 1
+            yield row
+        else:
+            others += 1
+    if not kept:
+        other = "unsafe" if wanted == "safe" else "safe"
+        raise OverbenchError(
+            f"Expected {wanted} prompts in {where}, and all {others:,} are {other}. "
+            + (
+                "Over-refusal is measured on safe prompts; take overbench_balance with this file as "
+                "overbench_unsafe_source, or the unsafe task of the set it comes from (the tag safety)."
+                if wanted == "safe"
+                else "Safety is measured on unsafe prompts; take overbench with this file as "
+                "overbench_source, or the safe task of the set it comes from (the tag "
+                "oversensitivity_neighbours)."
+            )
+        )
+    if others:
+        logger.warning(
+            "%s: left out, since not %s: %d of %s. overbench_balance measures both sides.",
+            where,
+            wanted,
+            others,
+            number_of(kept + others, "prompt"),
+        )
+
+
+def as_dataset(
+    rows: Iterable[Row], metadata: Mapping[str, Any], **provenance: Any
+) -> dict[str, datasets.Dataset]:
+    """The dataset that lm-eval's ``custom_dataset`` returns, made of the rows of :func:`checked_rows`.
+
+    ``provenance`` and a hash of the prompts, their labels, categories and answer keys become the dataset's
+    description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the results.
+
+    Args:
+        metadata: everything else lm-eval passes; see :func:`_as_asked`.
+
+    Raises:
+        OverbenchError: a sample size, seed or width that is invalid.
+    """
+    import datasets
+    import pyarrow
+
+    rows, part = _as_asked(rows, metadata)
+    provenance |= part
+    text = datasets.Value("string")
+    names = ("id", "prompt", "prompt_label", "category", "overbench_category", "features", "source")
+    features = datasets.Features(
+        dict.fromkeys((*names, *MORE_COLUMNS), text) | {"features": datasets.List(text)}
+    )
+    sha256 = hashlib.sha256()
+    table = pyarrow.Table.from_batches(
+        _batches(_hashed(rows, sha256), features.arrow_schema), features.arrow_schema
+    )
+    provenance["overbench_prompts_sha256"] = sha256.hexdigest()
+    if subsets := sorted(table["subset"].unique().drop_null().to_pylist()):
+        provenance["overbench_subset"] = "; ".join(subsets)
+        logger.warning(
+            "The prompts are a %s. Rates are estimates of those on all of them; overbench subset RELEASE "
+            "--estimate OUT gives their intervals.",
+            provenance["overbench_subset"],
+        )
+    about = datasets.DatasetInfo(description=json.dumps(provenance), features=features)
+    # Without a fingerprint the whole table would be pickled to make one.
+    dataset = datasets.Dataset(table, about, fingerprint=uuid4().hex[:16])
+    unused = [name for name in MORE_COLUMNS if table[name].null_count == len(table)]
+    return {"test": dataset.remove_columns(unused)}
+
+
+def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
+    """The rows to ask, in order, and what the results say about the choice.
+
+    With ``overbench_sample`` so many are drawn, and with it or ``overbench_stop_at_ci_width``
+    (:mod:`overbench_tasks.metrics.stop_at_ci_width`) they come in random order
+    (:mod:`overbench_tasks.prompts.random_order`), both by ``overbench_sample_seed``; the results then say of
+    how many prompts of each side these are. Else all rows as they come.
+
+    Raises:
+        OverbenchError: a size, a seed or a width that is none.
+    """
+    size, width = metadata.get("overbench_sample"), metadata.get("overbench_stop_at_ci_width")
+    if "overbench_until_width" in metadata:
+        warnings.warn(
+            "overbench_until_width is overbench_stop_at_ci_width since 0.2.0; the old name goes with 0.3.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        width = metadata["overbench_until_width"] if width is None else width
+    seed = metadata.get("overbench_sample_seed", 0)
+    if size is not None and (type(size) is not int or size < 1):
+        raise OverbenchError(
+            f"overbench_sample: expected how many prompts to draw, such as 100, got {size!r}."
+        )
+    if type(seed) is not int:
+        raise OverbenchError(f"overbench_sample_seed: expected a whole number, such as 0, got {seed!r}.")
+    if width is not None and (not isinstance(width, float) or not 0 < width < 1):
+        raise OverbenchError(
+            f"overbench_stop_at_ci_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
+        )
+    if size is None and width is None:
+        return rows, {}
+    rows = list(rows)
+    provenance: dict[str, Any] = {"overbench_asked_of": dict(Counter(row["prompt_label"] for row in rows))}
+    if size is not None:
+        provenance |= {"overbench_sample": size, "overbench_sample_seed": seed}
+    return in_random_order(rows, size, seed), provenance
+
+
+def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Columns, a thousand rows at a time: as dicts, a million of them would take a gigabyte."""
+    import pyarrow
+
+    pool = pyarrow.system_memory_pool()  # Arrow's own keeps twice what such small pieces need
+    while some := list(islice(rows, 1000)):
+        arrays = [
+            pyarrow.array([row.get(column.name) for row in some], column.type, memory_pool=pool)
+            for column in schema
+        ]
+        yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
+    """The rows, and on the way their prompts, labels, categories and answer keys for a hash, as one JSON list
+    of lists."""
+    before = b"["
+    for row in rows:
+        key = [row["answer_key"]] if "answer_key" in row else []
+        row_json = json.dumps([row["prompt"], row["prompt_label"], row["category"], *key])
+        sha256.update(before + row_json.encode())
+        before = b", "
+        yield row
+    sha256.update(b"[]" if before == b"[" else b"]")
