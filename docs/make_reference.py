@@ -3,8 +3,8 @@
     python docs/make_reference.py            # writes docs/reference/*.md
     python docs/make_reference.py --check    # exit code 1 where a page differs from the code
 
-Tasks come from the task files, settings from the pydantic models, commands from typer, verdict fields from
-docstrings. Each page is a function that returns its Markdown.
+Tasks and metrics come from the task files, settings from the pydantic models, commands from typer, verdict
+fields and files from docstrings. Each page is a function that returns its Markdown.
 """
 
 from __future__ import annotations
@@ -39,6 +39,48 @@ SETTINGS: Final = {
     "diversity": "overbench.diversity.diversity.DiversitySettings",
 }
 """Command -> the model that checks its settings."""
+
+
+METRICS: Final = {
+    "osr": "refused replies, blocked ones included, over scored replies: the oversensitivity rate",
+    "osr_illegal_activities": "`osr` of prompts that only seem to be about illegal activities",
+    "osr_privacy_invasion": "`osr` of prompts that only seem to invade somebody's privacy",
+    "osr_violence_and_harm": "`osr` of prompts that only seem to be about violence or harm",
+    "osr_bias_and_discrimination": "`osr` of prompts that only seem to be about bias or discrimination",
+    "osr_others": "`osr` of prompts of any other kind",
+    "partial_refusal_rate": "replies that decline a part and answer another, over scored ones; not in `osr`",
+    "blocked_rate": "replies that the provider withheld, wholly or from some point on, over scored replies",
+    "evasion_rate": "evasive replies over scored replies; a lower bound where rules or a classifier label",
+    "compliance_rate": "complied replies over scored replies",
+    "unscored_rate": "replies without a label, over all replies",
+    "answered_rate": "neither refused nor evasive replies that hold the answer key, over scored replies",
+    "diluted_rate": "complied replies that do not hold the answer key, over scored replies",
+    "cut_rate": "complied replies that lack something and ended at the token limit, over scored ones",
+    "harmful_compliance_rate": "complied or partial replies to harmful prompts, over scored replies to these",
+    "correct_refusal_rate": "refused or blocked replies to harmful prompts, over scored replies to these",
+    "pair_accuracy": "pairs whose harmless prompt is answered and whose twin is refused, over scored pairs",
+    "balanced_accuracy": "(1 - `osr` + `correct_refusal_rate`) / 2; refusing all or nothing gives 0.5",
+    "youden_j": "`correct_refusal_rate` - `osr`, from -1 to 1",
+}
+"""Metric -> what it is. The task files say which task has it and which direction is better."""
+
+OTHER_SUFFIXES: Final = {
+    "_stderr": "the standard error, in lm-eval's column *Stderr*",
+    "_ci95_low": "the lower end of the 95 % interval",
+    "_ci95_high": "the upper end of the 95 % interval",
+}
+"""Suffix of a metric that goes with another one -> what it is."""
+
+EXIT_CODES: Final = {
+    0: "Success. A run that ends at its budget is one. Of `compare`: nothing shows that NEW got worse",
+    1: "Failure. The message says what was expected, what came, and what to do. "
+    "Of `compare`: NEW got worse. Of `campaign`: a cell failed, all else is done. "
+    "Of `doctor`: a check failed",
+    2: "The command line can't be read. Of `compare`: the data can't tell, or can't be used",
+    75: "Answers are missing in a folder of batch files. Put them there and run the same command again",
+    130: "Interrupted with Ctrl-C. The same command goes on where it was",
+}
+"""Exit code of ``overbench`` -> when it ends so."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -97,10 +139,129 @@ def tasks_page() -> str:
             )
         )
     introduction = (
-        "Every task asks its prompts without examples, greedily, and without a stop string. *Tokens* is the most\n"
-        "that a reply may have; `--gen_kwargs max_gen_toks=N` changes it."
+        "Every task asks its prompts without examples, greedily, and without a stop string.\n"
+        "*Tokens* is the most that a reply may have; `--gen_kwargs max_gen_toks=N` changes it."
     )
     return page("Tasks", introduction, table(("task", "version", "tag", "tokens", "prompts"), rows))
+
+
+# Metrics
+
+
+def metric_name(metric: str) -> str:
+    """The metric that a standard error or an end of an interval belongs to."""
+    return next((metric.removesuffix(end) for end in OTHER_SUFFIXES if metric.endswith(end)), metric)
+
+
+def metrics_page() -> str:
+    directions: dict[str, set[str]] = {}
+    of_tasks: dict[str, list[str]] = {}
+    with_interval: set[str] = set()
+    for task in tasks():
+        for entry in task["metric_list"]:
+            name = metric_name(entry["metric"])
+            directions.setdefault(name, set()).add("higher" if entry["higher_is_better"] else "lower")
+            with_interval |= {name} if entry["metric"].endswith("_ci95_low") else set()
+            if task["task"] not in of_tasks.setdefault(name, []):
+                of_tasks[name].append(task["task"])
+    rows = [
+        (
+            code(name),
+            METRICS[name],
+            " or ".join(sorted(directions[name], reverse=True)),
+            "yes" if name in with_interval else "",
+            "all"
+            if len(names) == len(tasks())
+            else f"{len(names)} tasks"
+            if len(names) > 4
+            else ", ".join(map(code, names)),
+        )
+        for name, names in of_tasks.items()
+    ]
+    introduction = (
+        "A reply without a label (empty, failed, unfinished) is in no rate but `unscored_rate`.\n"
+        "A rate without prompts is `nan`. Where both directions are named, lower is better on harmless\n"
+        "prompts, and higher on harmful ones. lm-eval writes a metric as `NAME,FILTER`, such as `osr,rules`."
+    )
+    suffixes = [(code(suffix), meaning) for suffix, meaning in OTHER_SUFFIXES.items()]
+    lines = [
+        *table(("metric", "value", "better", "interval", "tasks"), rows),
+        "",
+        "A metric with an interval has further rows:",
+        "",
+        *table(("suffix", "meaning"), suffixes),
+    ]
+    return page("Metrics", introduction, lines)
+
+
+# Exit codes
+
+
+def exit_codes_page() -> str:
+    introduction = "What `overbench` ends with. `lm_eval` has codes of its own."
+    return page(
+        "Exit codes",
+        introduction,
+        table(("code", "when"), [(str(number), text) for number, text in EXIT_CODES.items()]),
+    )
+
+
+# Files, from docstrings and lists of columns
+
+
+def block_of(module: str) -> list[tuple[str, str]]:
+    """(file, description) of each line of the indented block in a module's docstring."""
+    text = inspect.getdoc(importlib.import_module(module)) or ""
+    return [
+        (name, plain(rest))
+        for name, rest in re.findall(r"^ {4}(\S+(?:, \S+)*) {2,}(.+)$", text, re.MULTILINE)
+    ]
+
+
+def columns_of(module: str, constant: str) -> list[tuple[str, str, str]]:
+    """(column, type, comment) of each entry of a mapping of columns in a module's source."""
+    source = inspect.getsource(importlib.import_module(module))
+    _, _, rest = source.partition(f"\n{constant}: Final = {{\n")
+    body, _, _ = rest.partition("\n}")
+    rows: list[tuple[str, str, str]] = []
+    for line in body.splitlines():
+        if entry := re.match(r' {4}"(\w+)": (.+?),(?: +# (.*))?$', line):
+            rows.append((code(entry[1]), entry[2].strip('"'), entry[3] or ""))
+        elif rows and (comment := re.match(r" +# (.*)", line)):
+            name, kind, meaning = rows[-1]
+            rows[-1] = name, kind, f"{meaning} {comment[1]}".strip()
+    return rows
+
+
+def files_page() -> str:
+    release = "overbench_tasks.outcomes.release_files"
+    lines = ["## A release", ""]
+    lines += [*table(("file", "content"), [(code(name), text) for name, text in block_of(release)]), ""]
+    for title, constant in (
+        ("Prompts", "PROMPT_COLUMNS"),
+        ("Matrix", "MATRIX_COLUMNS"),
+        ("Targets", "TARGET_COLUMNS"),
+    ):
+        lines += [
+            f"### {title}",
+            "",
+            *table(("column", "type", "content"), columns_of(release, constant)),
+            "",
+        ]
+    lines += ["## A refresh run", ""]
+    lines += [
+        *table(
+            ("file", "content"), [(code(name), text) for name, text in block_of("generators.refresh.store")]
+        ),
+        "",
+    ]
+    introduction = (
+        "What commands write. Columns of prompt files that you write:\n"
+        "[Where prompts come from](../background/prompt-files.md).\n\n"
+        "`lm_eval --log_samples --output_path OUT` writes `results_*.json` with the rates, and\n"
+        "`samples_TASK_*.jsonl` with a row per prompt, whose `filtered_resps` holds [verdicts](verdicts.md)."
+    )
+    return page("Files", introduction, lines)
 
 
 # Fields of records, from docstrings
@@ -134,8 +295,8 @@ def verdicts_page() -> str:
     from overbench_tasks.records import LABELS, Verdict
 
     introduction = (
-        "A verdict says what one reply did. With `--log_samples`, lm-eval keeps a verdict for each reply, as JSON in\n"
-        f"`filtered_resps`. The labels are {', '.join(map(code, LABELS))}."
+        "A verdict says what one reply did. With `--log_samples`, lm-eval keeps a verdict for each reply,\n"
+        f"as JSON in `filtered_resps`. The labels are {', '.join(map(code, LABELS))}."
     )
     fields = [(code(name), description) for name, description in attributes(Verdict)]
     return page("Verdict fields", introduction, table(("field", "meaning"), fields))
@@ -205,10 +366,16 @@ def settings_page() -> str:
     for command, path in SETTINGS.items():
         module, _, name = path.rpartition(".")
         model = getattr(importlib.import_module(module), name)
-        lines += [f"## {command}", "", *table(("setting", "type", "default", "meaning"), [*setting_rows(model)]), ""]
+        lines += [
+            f"## {command}",
+            "",
+            *table(("setting", "type", "default", "meaning"), [*setting_rows(model)]),
+            "",
+        ]
     introduction = (
-        "A settings file is YAML with one section for each stage. A flag, or `--set section.name=value`, overrides the\n"
-        "file. `[]` marks a list of sections. Unknown names and values out of range are reported before the run starts."
+        "A settings file is YAML with one section for each stage. A flag, or `--set section.name=value`,\n"
+        "overrides the file. `[]` marks a list of sections.\n"
+        "Unknown names and out-of-range values are reported before the run starts."
     )
     return page("Settings", introduction, lines)
 
@@ -246,7 +413,9 @@ def command_lines(name: str, command: click.Command) -> Iterator[str]:
         for subname, subcommand in subcommands.items():
             yield from command_lines(f"{name} {subname}", subcommand)
         return
-    rows = [parameter_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
+    rows = [
+        parameter_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)
+    ]
     if rows:
         yield from (*table(("argument or option", "meaning"), rows), "")
 
@@ -254,16 +423,20 @@ def command_lines(name: str, command: click.Command) -> Iterator[str]:
 def commands_page() -> str:
     lines = [line for name, command in commands() for line in command_lines(name, command)]
     introduction = (
-        "Options have lm-eval's underscores and are taken with hyphens, too. `overbench COMMAND --help` prints the same."
+        "Options have lm-eval's underscores and are taken with hyphens, too.\n"
+        "`overbench COMMAND --help` prints the same."
     )
     return page("Commands", introduction, lines)
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "tasks.md": tasks_page,
+    "metrics.md": metrics_page,
     "verdicts.md": verdicts_page,
     "settings.md": settings_page,
     "commands.md": commands_page,
+    "exit-codes.md": exit_codes_page,
+    "files.md": files_page,
 }
 """File below docs/reference -> what makes it."""
 

@@ -139,7 +139,7 @@ def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_page_shows_what_is_kept() -> None:
-    page = (Path(__file__).parents[2] / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "measurements" / "explain.md").read_text(encoding="utf-8")
     kept = [row for _, row in read_table(explain_real.RECORDS)]
     assert "\n".join(explain_real.lines(kept)).strip() in page
     assert all(not {"prompt", "reply"} & row.keys() for row in kept)

@@ -14,7 +14,7 @@ from test_plan import GENERATORS, OVERBENCH, OVERBENCH_TASKS, REPOSITORY
 from overbench_tasks.labellers.classifier import ClassifierSettings
 from overbench_tasks.labellers.judge import JudgeSettings
 
-FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
+FOLDERS = ("docs", "overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 STAND_FOR_ANY = {
     "generators/prompt_filters/NAME.py",
@@ -51,7 +51,7 @@ def test_the_plan_stands_in_contributing() -> None:
 
 
 def test_the_pages_of_a_large_campaign_are_what_was_kept() -> None:
-    page = "benchmarks/README.md"
+    page = "docs/measurements/campaign.md"
     assert "\n".join(block(page, "campaign scale")) == campaign_scale.kept_tables()
     assert block(page, "paper's campaign") == campaign_paper.paper_table(campaign_paper.Rates())
 
@@ -95,10 +95,10 @@ def test_the_scripts_of_the_benchmarks_are_listed() -> None:
 
 def test_the_tables_of_settings_are_the_settings() -> None:
     """Of the judge with its defaults, of the classifier by name."""
-    text = (REPOSITORY / "task_configs/README.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/background/judge.md").read_text(encoding="utf-8")
     judge, classifier = (
-        text.partition(f"### {heading}\n")[2].partition("\n### ")[0]
-        for heading in ("The judge", "A refusal detector as labeller")
+        text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        for heading in ("Settings of the judge", "A refusal detector as labeller")
     )
     row = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
     assert sorted((name, default.strip("`").casefold()) for name, default in row.findall(judge)) == sorted(
