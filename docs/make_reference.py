@@ -14,6 +14,7 @@ import importlib
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -92,6 +93,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def cell(text: str) -> str:
     """``text`` as it may stand in a cell: on one line, its bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def wrap(text: str) -> Iterator[str]:
+    """The lines of a text's paragraphs, none longer than 116 characters, with an empty line between two."""
+    for number, paragraph in enumerate(text.split("\n\n")):
+        yield from ("",) if number else ()
+        yield from textwrap.wrap(paragraph, 116)
 
 
 def code(text: object) -> str:
@@ -406,7 +414,10 @@ def parameter_row(parameter: Any) -> tuple[str, str]:
 
 
 def command_lines(name: str, command: click.Command) -> Iterator[str]:
-    yield from (f"## overbench {name}", "", inspect.cleandoc(command.help or "").replace("\b\n", ""), "")
+    help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    example, _, rest = help_text.partition("\n\n")
+    yield from (f"## overbench {name}", "", *wrap(rest), "")
+    yield from ("```", example.removeprefix("Example: "), "```", "")
     yield from ("```", usage(name, command), "```", "")
     subcommands = getattr(command, "commands", None)
     if subcommands:
