@@ -1,4 +1,4 @@
-"""How good the labellers are: writes ``overbench_tasks/data/label_quality.json`` and the tables of the documentation.
+"""How good the labellers are: writes ``label_quality.json`` and the tables of the documentation.
 
     python benchmarks/label_quality.py              # both from the verdicts on file
     python benchmarks/label_quality.py --measure    # first label all replies by today's rules

@@ -1,4 +1,4 @@
-"""What two models do with OR-Bench, by the rules: the tables of the documentation, from counts that are kept here.
+"""What two models do with OR-Bench, by the rules: tables of the documentation, from counts on file.
 
     python benchmarks/two_models.py              # the table, from data/two_models.csv.gz
     python benchmarks/two_models.py --measure    # first label all replies by today's rules

@@ -22,9 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "outcomes.md"
 
 
 def block(name: str) -> list[str]:
-    found = re.search(
-        rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", PAGE.read_text(encoding="utf-8"), re.DOTALL
-    )
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1].splitlines()
 

@@ -12,7 +12,7 @@ for address, model, name in ((old_address, old, "baseline"), (new_address, new, 
     command = ["lm_eval", "--model", "overbench-local-chat", "--tasks", "overbench_hard", "--limit", "200"]
     command += ["--model_args", f"model={model},base_url={address}/chat/completions,num_concurrent=8"]
     command += ["--apply_chat_template", "--log_samples", "--output_path", str(Path(folder) / name)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=sys.stderr)
 
 compare = ["overbench", "compare", str(Path(folder) / "baseline"), str(Path(folder) / "candidate")]
 sys.exit(subprocess.run([*compare, "--max_increase", "0.02"], check=False).returncode)

@@ -24,7 +24,7 @@ low, high = rates["osr_ci95_low,rules"], rates["osr_ci95_high,rules"]
 print(f"refused: {rates['osr,rules']:.1%}, 95 % interval {low:.1%} to {high:.1%}")
 
 samples = results["samples"]["overbench_hard"]
-verdicts = [(sample["doc"]["prompt"], json.loads(sample["filtered_resps"][0])) for sample in samples]
+verdicts = [(sample["doc"]["prompt"], json.loads(sample["filtered_resps"][0][0])) for sample in samples]
 print("labels:", dict(Counter(verdict["label"] for _, verdict in verdicts)))
 for prompt, verdict in [pair for pair in verdicts if pair[1]["label"] == "refused"][:3]:
     print(f"- {prompt} [{verdict['by']}]")

@@ -26,7 +26,7 @@ run = Path(folder)
 run.mkdir(parents=True, exist_ok=True)
 (run / "few_seeds.yaml").write_text(yaml.safe_dump(settings))
 command = ["overbench", "refresh", str(run / "few_seeds.yaml"), "--run_dir", str(run / "run")]
-subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+subprocess.run(command, check=True, stdout=sys.stderr)
 
 for name in ("accepted", "verified"):
     file = (

@@ -96,7 +96,14 @@ def test_refresh_with_few_seeds(few: FaultServer, tmp_path: Path) -> None:
     }
     encoder = build_encoder(tmp_path / "encoder", sorted(word.lower() for word in words))
     printed = run_script(
-        "refresh_few_seeds.py", few.url, "small", "writer", seeds, encoder, tmp_path / "few", folder=tmp_path
+        "refresh_few_seeds.py",
+        few.url,
+        "small",
+        "gpt-4o-mini",
+        seeds,
+        encoder,
+        tmp_path / "few",
+        folder=tmp_path,
     )
     counts = dict(re.findall(r"^(\w+): (\d+) prompts$", printed, re.MULTILINE))
     assert int(counts["accepted"]) >= int(counts["verified"]) > 0
