@@ -105,5 +105,4 @@ def test_refresh_with_few_seeds(few: FaultServer, tmp_path: Path) -> None:
         tmp_path / "few",
         folder=tmp_path,
     )
-    counts = dict(re.findall(r"^(\w+): (\d+) prompts$", printed, re.MULTILINE))
-    assert int(counts["accepted"]) >= int(counts["verified"]) > 0
+    assert printed == shown("refresh_few_seeds.py")
