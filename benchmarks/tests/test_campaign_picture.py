@@ -74,8 +74,10 @@ def test_what_a_hundred_prompts_are_off_by(shared_data: Path) -> None:
     rows = [[float(cell.split()[0]) for cell in line.split("|")[4:7]] for line in lines[2:]]
     first, drawn = sorted(row[0] for row in rows), sorted(row[2] for row in rows)
     worst = max(float(line.split("|")[4].split("(")[1].split(")")[0]) for line in lines[2:])
-    guide = (REPOSITORY / "docs" / "background" / "campaigns.md").read_text(encoding="utf-8")
+    guide = " ".join(
+        (REPOSITORY / "docs" / "background" / "campaigns.md").read_text(encoding="utf-8").split()
+    )
     assert f"by {drawn[0]} to {drawn[-1]} points on average, the first hundred" in guide
     assert f"or OR-Bench-Hard by {first[0]} to {first[-1]} ([measured]" in guide
-    tasks = (REPOSITORY / "docs" / "background" / "sampling.md").read_text(encoding="utf-8")
+    tasks = " ".join((REPOSITORY / "docs" / "background" / "sampling.md").read_text(encoding="utf-8").split())
     assert f"by up to {worst:.0f} points" in tasks

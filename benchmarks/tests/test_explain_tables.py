@@ -145,4 +145,6 @@ def test_the_page_shows_what_is_kept() -> None:
     assert all(not {"prompt", "reply"} & row.keys() for row in kept)
     found = [row for row in kept if "by probability" in row.get("way", "") and row["triggers"]]
     unborne = sum(row["variant_label"] == "refused" for row in found)
-    assert f"for {unborne} of the {len(found)} triggers the one reply at the end does not" in page
+    assert f"for {unborne} of the {len(found)} triggers the one reply at the end does not" in " ".join(
+        page.split()
+    )
