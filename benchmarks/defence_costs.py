@@ -1,6 +1,6 @@
 """What named defences cost and save: refusals of XSTest's prompts, safe and unsafe, with and without one.
 
-    python benchmarks/defence_costs.py                    # the table of generators/README.md
+    python benchmarks/defence_costs.py                    # the table of docs/measurements/defences.md
     python benchmarks/defence_costs.py --measured FOLDER  # read anew from lm-eval's outputs, and kept
 
 FOLDER holds, per way of asking (``bare``, or a name of ``overbench defence``), ``NAME/xstest_safe`` and

@@ -1,4 +1,4 @@
-"""How good the labellers are: writes ``overbench_tasks/data/label_quality.json`` and the READMEs' tables.
+"""How good the labellers are: writes ``label_quality.json`` and the tables of the documentation.
 
     python benchmarks/label_quality.py              # both from the verdicts on file
     python benchmarks/label_quality.py --measure    # first label all replies by today's rules
@@ -43,7 +43,10 @@ from overbench_tasks.tables import read_table, whole_file
 
 VERDICTS = REPOSITORY / "benchmarks" / "data" / "label_quality.csv.gz"
 EARLIER = REPOSITORY / "benchmarks" / "data" / "label_quality_rules_2.0.json"
-PAGES = tuple(REPOSITORY / name for name in ("README.md", "task_configs/README.md", "benchmarks/README.md"))
+PAGES = tuple(
+    REPOSITORY / "docs" / name
+    for name in ("background/labels.md", "measurements/labellers.md", "measurements/labels.md")
+)
 RULES, PREFIXES = f"rules {RULES_VERSION}", "prefix matching"
 KINDS = ("harmless", "other")
 DECLINING = ("refused", "partial")

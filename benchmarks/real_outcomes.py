@@ -1,6 +1,6 @@
 """Published outcomes of real models on XSTest and OR-Bench-Hard: does safety go with over-refusal?
 
-    python benchmarks/real_outcomes.py           prints the tables of README.md
+    python benchmarks/real_outcomes.py           prints the tables of docs/measurements/outcomes.md
     python benchmarks/real_outcomes.py --pack    makes data/outcomes/ from the shared data
 
 What is packed are outcomes alone, with prompt ids in place of the prompts.

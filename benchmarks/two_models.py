@@ -1,4 +1,4 @@
-"""What two models do with OR-Bench, by the rules: the table of the READMEs, from counts that are kept here.
+"""What two models do with OR-Bench, by the rules: tables of the documentation, from counts on file.
 
     python benchmarks/two_models.py              # the table, from data/two_models.csv.gz
     python benchmarks/two_models.py --measure    # first label all replies by today's rules
@@ -24,7 +24,7 @@ from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.tables import read_table, whole_file
 
 COUNTS = DATA / "two_models.csv.gz"
-PAGES = (REPOSITORY / "README.md", REPOSITORY / "benchmarks" / "README.md")
+PAGES = tuple(REPOSITORY / "docs" / folder / "labels.md" for folder in ("background", "measurements"))
 MODELS = {
     "llama-instruct": "Llama 3 8B Instruct",
     "deepseek-llama-distill": "DeepSeek distillation",
@@ -93,7 +93,7 @@ def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Measure where asked to, write the table into the README, print it."""
+    """Measure where asked to, write the tables into the documentation, print them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -36,5 +36,5 @@ def test_the_table_of_the_documentation_comes_from_the_outcomes() -> None:
         {name: str(row[name] or "") for name in agents_real.COLUMNS}
         for _, row in read_table(agents_real.KEPT)
     ]
-    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/measurements/agents.md").read_text(encoding="utf-8")
     assert "\n".join(agents_real.table(agents_real.by_model(rows))) in page

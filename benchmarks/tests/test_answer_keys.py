@@ -26,5 +26,7 @@ def test_each_prompt_has_a_reply_that_holds_its_key_and_one_that_does_not() -> N
 
 
 def test_the_page_has_what_the_script_prints() -> None:
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "measurements" / "answer-keys.md").read_text(
+        encoding="utf-8"
+    )
     assert "\n".join(table(read_replies())) in text

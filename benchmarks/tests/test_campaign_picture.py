@@ -18,7 +18,8 @@ from overbench_tasks.metrics.stop_at_ci_width import RateOfPart
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).parents[2]
-PAGE = REPOSITORY / "benchmarks" / "README.md"
+PAGE = REPOSITORY / "docs" / "measurements" / "campaign.md"
+FEWER_PROMPTS = PAGE.with_name("fewer-prompts.md")
 SIZES = {"hard": (100, 1271), "pairs": (50, 964), "xstest_safe": (100, 250)}
 
 
@@ -69,12 +70,14 @@ def test_the_picture_is_that_of_the_page(inputs: Inputs) -> None:
 def test_what_a_hundred_prompts_are_off_by(shared_data: Path) -> None:
     lines = list(drawn_table())
     told = "\n".join(lines)
-    assert f"<!-- drawn parts -->\n{told}\n<!-- /drawn parts -->" in PAGE.read_text(encoding="utf-8")
+    assert f"<!-- drawn parts -->\n{told}\n<!-- /drawn parts -->" in FEWER_PROMPTS.read_text(encoding="utf-8")
     rows = [[float(cell.split()[0]) for cell in line.split("|")[4:7]] for line in lines[2:]]
     first, drawn = sorted(row[0] for row in rows), sorted(row[2] for row in rows)
     worst = max(float(line.split("|")[4].split("(")[1].split(")")[0]) for line in lines[2:])
-    guide = (REPOSITORY / "generators" / "README.md").read_text(encoding="utf-8")
+    guide = " ".join(
+        (REPOSITORY / "docs" / "background" / "campaigns.md").read_text(encoding="utf-8").split()
+    )
     assert f"by {drawn[0]} to {drawn[-1]} points on average, the first hundred" in guide
     assert f"or OR-Bench-Hard by {first[0]} to {first[-1]} ([measured]" in guide
-    tasks = (REPOSITORY / "task_configs" / "README.md").read_text(encoding="utf-8")
+    tasks = " ".join((REPOSITORY / "docs" / "background" / "sampling.md").read_text(encoding="utf-8").split())
     assert f"by up to {worst:.0f} points" in tasks

@@ -177,12 +177,12 @@ def test_throughput_of_a_cell_beside_a_bare_client(monkeypatch: pytest.MonkeyPat
 
 def test_the_pages_hold_what_is_kept() -> None:
     """The records of the real campaign, and what the pages say of them in words."""
-    told = (REPOSITORY / "benchmarks/README.md").read_text(encoding="utf-8")
+    told = (REPOSITORY / "docs/measurements/campaign.md").read_text(encoding="utf-8")
     assert f"<!-- campaign -->\n{chr(10).join(campaign_records.tables())}\n<!-- /campaign -->" in told
     rows = campaign_records.records()
     runs = {(row["run"], row["what"]): row for row in rows if row["kind"] == "run"}
     base, grown, killed = runs["base", "undisturbed"], runs["base", "grown"], runs["killed", "killed"]
-    guide = (REPOSITORY / "generators/README.md").read_text(encoding="utf-8")
+    guide = " ".join((REPOSITORY / "docs/background/campaigns.md").read_text(encoding="utf-8").split())
     assert f"{base['cells']} cells, {base['replies']:,} replies, {base['minutes']:.0f} minutes" in guide
     assert f"ten random moments and continued, {killed['minutes']:.0f} minutes" in guide
     more = grown["cells"] - base["cells"]
@@ -196,7 +196,7 @@ def test_the_pages_hold_what_is_kept() -> None:
 
 
 def test_the_page_holds_what_is_kept_of_the_run_on_ray() -> None:
-    told = (REPOSITORY / "benchmarks/README.md").read_text(encoding="utf-8")
+    told = (REPOSITORY / "docs/measurements/campaign.md").read_text(encoding="utf-8")
     tables = "\n".join(campaign_records.tables_on_ray())
     assert f"<!-- campaign on ray -->\n{tables}\n<!-- /campaign on ray -->" in told
     rows = campaign_records.records(campaign_records.ON_RAY)
@@ -208,6 +208,7 @@ def test_the_page_holds_what_is_kept_of_the_run_on_ray() -> None:
     assert all(row["prompts"] == row["asked_alike"] == row["verdicts"] for row in alike)
     prompts, replies = (sum(row[key] for row in alike) for key in ("prompts", "replies"))
     assert (prompts, replies) == (ray["replies"], ray["replies"] - 1)
-    assert f"its replies but for one of {prompts:,}" in told
-    assert f"{ray['minutes']:.0f} minutes, beside other work" in told
+    sentences = " ".join(told.split())
+    assert f"its replies but for one of {prompts:,}" in sentences
+    assert f"{ray['minutes']:.0f} minutes, beside other work" in sentences
     assert all(row["prompts"] == row["replies"] for row in alike if row["target"] == campaign_records.EXACT)

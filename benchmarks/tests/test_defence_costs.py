@@ -8,7 +8,7 @@ from benchmarks import defence_costs
 from overbench_tasks.defences.defences import defences
 from overbench_tasks.tables import read_table
 
-PAGE = Path(__file__).parents[2] / "generators" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "defences.md"
 
 
 def test_a_row_of_the_table() -> None:

@@ -139,10 +139,12 @@ def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_page_shows_what_is_kept() -> None:
-    page = (Path(__file__).parents[2] / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "measurements" / "explain.md").read_text(encoding="utf-8")
     kept = [row for _, row in read_table(explain_real.RECORDS)]
     assert "\n".join(explain_real.lines(kept)).strip() in page
     assert all(not {"prompt", "reply"} & row.keys() for row in kept)
     found = [row for row in kept if "by probability" in row.get("way", "") and row["triggers"]]
     unborne = sum(row["variant_label"] == "refused" for row in found)
-    assert f"for {unborne} of the {len(found)} triggers the one reply at the end does not" in page
+    assert f"for {unborne} of the {len(found)} triggers the one reply at the end does not" in " ".join(
+        page.split()
+    )

@@ -70,7 +70,7 @@ def not_worse(name: str) -> None:
 def test_the_page_says_where_the_judge_was_measured_with_an_earlier_prompt() -> None:
     judge = Judge(JudgeSettings(base_url="http://localhost", mode="judge"))
     (measured,) = {name.split()[-1] for name, _ in COMMITTED if name.startswith(("judge ", "two-stage "))}
-    page = (labelled_sets.REPOSITORY / "task_configs" / "README.md").read_text(encoding="utf-8")
+    page = (labelled_sets.REPOSITORY / "docs" / "measurements" / "labellers.md").read_text(encoding="utf-8")
     earlier = f"measured with the judge's prompt {measured}" in page
     assert earlier is (measured != judge.versions["overbench_judge_version"])
 

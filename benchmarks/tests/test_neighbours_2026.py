@@ -16,7 +16,7 @@ from benchmarks.neighbours_2026 import (
 )
 from overbench_tasks.records import LABELS
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "docs" / "measurements" / "sets-2026.md"
 
 
 def row(task: str, side: str, label: str, read: str = "") -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Published outcomes of real models: the figures of benchmarks/README.md, from what is committed."""
+"""Published outcomes of real models: the figures of the documentation, from what is committed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from overbench_tasks.outcomes.outcome_tables import find_outcomes
 pytestmark = pytest.mark.slow  # tables and pictures of the pages
 
 
-README = Path(__file__).parents[2] / "benchmarks" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "outcomes.md"
 
 
 def block(name: str) -> list[str]:
-    found = re.search(
-        rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", README.read_text(encoding="utf-8"), re.DOTALL
-    )
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1].splitlines()
 

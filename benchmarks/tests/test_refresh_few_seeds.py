@@ -9,7 +9,7 @@ from benchmarks import refresh_few_seeds
 from benchmarks.refresh_few_seeds import RANKED_LOW, table
 from overbench_tasks.tables import read_table
 
-PAGE = Path(__file__).parents[2] / "benchmarks" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "refresh.md"
 
 
 def prompt(target: str, reason: str = "", reading: str = "harmless") -> dict[str, Any]:

@@ -26,7 +26,7 @@ from overbench_tasks.text import number_of
 
 JUDGE_TOKENS: Final = (605, 16)
 """Tokens that a judge reads and writes for one label: 510 and 16 as measured with the judge's prompt 1.1
-(README of the tasks), and 95 for what prompt 2.0 adds, at four characters a token."""
+(docs/measurements/labellers.md), and 95 for what prompt 2.0 adds, at four characters a token."""
 CHARS_OF_A_TOKEN: Final = 4
 """For estimates."""
 TEMPLATE_TOKENS: Final = 20

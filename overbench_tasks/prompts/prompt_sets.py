@@ -74,7 +74,7 @@ def load_keyed_prompts(
     """
     advice = (
         'Name a prompt file with a column answer_key: --metadata \'{"overbench_source": "PATH"}\' '
-        "(task_configs/README.md, Answer keys)."
+        "(docs/background/answer-keys.md)."
     )
     if overbench_source is None:
         raise OverbenchError(f"Expected a source of prompts with answer keys, got none. {advice}")

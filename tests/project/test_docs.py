@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import campaign_paper
 import campaign_scale
 import pytest
 from test_plan import GENERATORS, OVERBENCH, OVERBENCH_TASKS, REPOSITORY
 
+from overbench.compare.decision import CANNOT_TELL, WORSE
+from overbench_tasks.chat.batch_files import BatchPending
+from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import ClassifierSettings
 from overbench_tasks.labellers.judge import JudgeSettings
+from overbench_tasks.refusal import RULES_VERSION
+from overbench_tasks.review.label_quality import read_label_quality
 
-FOLDERS = ("overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
+sys.path.append(str(REPOSITORY / "docs"))
+import make_reference
+
+FOLDERS = ("docs", "overbench_tasks", "generators", "overbench", "task_configs", "tests", "benchmarks")
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
+PLAIN = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PLAIN += [*sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))]
+"""The pages whose sentences are measured."""
+WRAPPED = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/data/README.md")]
+WRAPPED += [REPOSITORY / room / "README.md" for room in ("task_configs", "generators", "benchmarks")]
+WRAPPED += [file for file in DOCS if file.is_relative_to(REPOSITORY / "docs")]
+"""The pages that people write; data cards and histories stay as they were published."""
 STAND_FOR_ANY = {
     "generators/prompt_filters/NAME.py",
     "overbench/guard/NAME_guard.py",
@@ -52,14 +69,91 @@ def test_the_plan_stands_in_contributing() -> None:
 
 
 def test_the_pages_of_a_large_campaign_are_what_was_kept() -> None:
-    page = "benchmarks/README.md"
+    page = "docs/measurements/campaign.md"
     assert "\n".join(block(page, "campaign scale")) == campaign_scale.kept_tables()
     assert block(page, "paper's campaign") == campaign_paper.paper_table(campaign_paper.Rates())
 
 
-def test_the_readme_is_short() -> None:
-    """In words: a limit on lines makes long lines."""
-    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").split()) <= 2100
+def test_the_readme_fits_two_screens() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 100 and len(text.split()) <= 700
+
+
+def prose(file: Path) -> list[str]:
+    """The paragraphs and list items of a page, without code, tables, headings and the addresses of links."""
+    text = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(#.*|\|.*|!\[.*|    .*)$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^ *(?:[-*]|\d+\.) ", "\n", text, flags=re.MULTILINE)
+    return [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+
+
+def sentence_lengths(file: Path) -> list[tuple[int, str]]:
+    """(words, sentence) of each sentence of a page's prose."""
+    sentences = [
+        sentence
+        for paragraph in prose(file)
+        for sentence in re.split(r"(?<=[.!?:])\**\s+(?=\S)", paragraph)
+        if re.search(r"\w", sentence)
+    ]
+    return [(len(sentence.split()), sentence) for sentence in sentences]
+
+
+@pytest.mark.parametrize("file", PLAIN, ids=lambda file: str(file.relative_to(REPOSITORY)))
+def test_no_sentence_is_long(file: Path) -> None:
+    """A sentence of more than 35 words has to be read twice."""
+    lengths = sentence_lengths(file)
+    assert lengths, "a page without a sentence"
+    assert median(words for words, _ in lengths) <= 18
+    assert [sentence for words, sentence in lengths if words > 35] == []
+
+
+@pytest.mark.parametrize("file", WRAPPED, ids=lambda file: str(file.relative_to(REPOSITORY)))
+def test_no_line_is_long(file: Path) -> None:
+    """Outside tables, code and what a script writes behind its mark; a picture is one line."""
+    text = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^<!-- .*? -->\n(.+\n)*", "", text, flags=re.MULTILINE)
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "![", "<!--"))]
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_the_reference_pages_are_what_the_code_says() -> None:
+    for name, make in make_reference.PAGES.items():
+        kept = (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8")
+        assert kept == make(), f"{name}: python docs/make_reference.py"
+
+
+def test_every_metric_of_a_task_file_is_described_and_no_other() -> None:
+    metrics = {
+        make_reference.metric_name(entry["metric"])
+        for task in make_reference.tasks()
+        for entry in task["metric_list"]
+    }
+    assert metrics == make_reference.METRICS.keys()
+
+
+def test_the_exit_codes_are_those_of_the_code() -> None:
+    named = {OverbenchError.exit_code, BatchPending.exit_code, WORSE, CANNOT_TELL}
+    assert named | {0, 130} == make_reference.EXIT_CODES.keys()
+
+
+def test_the_site_has_every_page() -> None:
+    shown = re.findall(r"^ *- ([\w/-]+\.md)$", (REPOSITORY / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    pages = [file.relative_to(REPOSITORY / "docs").as_posix() for file in (REPOSITORY / "docs").rglob("*.md")]
+    assert sorted(shown) == sorted(pages)
+
+
+def test_the_readme_says_how_good_the_rules_are_on_the_sets_that_people_labelled() -> None:
+    figures = [
+        measurement.figures()["f1"]
+        for measurement in read_label_quality()
+        if measurement.labeller == f"rules {RULES_VERSION}"
+        and measurement.labelled_set.name.startswith("xstest-")
+    ]
+    text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    assert len(figures) == 3
+    assert f"their F1 of refusal is {min(figures):.3f} to {max(figures):.3f}." in text
 
 
 def headings(file: Path) -> set[str]:
@@ -96,10 +190,10 @@ def test_the_scripts_of_the_benchmarks_are_listed() -> None:
 
 def test_the_tables_of_settings_are_the_settings() -> None:
     """Of the judge with its defaults, of the classifier by name."""
-    text = (REPOSITORY / "task_configs/README.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/background/judge.md").read_text(encoding="utf-8")
     judge, classifier = (
-        text.partition(f"### {heading}\n")[2].partition("\n### ")[0]
-        for heading in ("The judge", "A refusal detector as labeller")
+        text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        for heading in ("Settings of the judge", "A refusal detector as labeller")
     )
     row = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
     assert sorted((name, default.strip("`").casefold()) for name, default in row.findall(judge)) == sorted(

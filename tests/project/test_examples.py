@@ -40,8 +40,8 @@ pytestmark = [
     pytest.mark.xdist_group("examples"),
 ]  # what they take for granted is made once
 
-DOCS = ["README.md", "CONTRIBUTING.md", *(f"{room}/README.md" for room in ("task_configs", "generators"))]
-DOCS.append("benchmarks/README.md")
+PAGES = sorted(file.relative_to(REPOSITORY).as_posix() for file in (REPOSITORY / "docs").rglob("*.md"))
+DOCS = ["README.md", "CONTRIBUTING.md", "task_configs/README.md", "benchmarks/README.md", *PAGES]
 PARSED_ONLY = {
     r"overbench (quickstart|models \S)": "fetches a checkpoint; tests/tasks/test_real_model.py runs it",
     r"overbench campaign(?!.*--dry_run)": "starts lm_eval; tests/campaign runs it",
@@ -49,6 +49,7 @@ PARSED_ONLY = {
     r"overbench push": "uploads; tests/release runs it against a hub of its own",
     r"overbench refresh(?!.*--dry_run)": "trains a detector; tests/refresh and the reading path run it",
     r"overbench rewrite(?!.*--dry_run)": "asks a writer and judges; tests/rewrite runs it",
+    r"overbench rescore .*batch=": "waits for answers, exit code 75; tests/chat runs it",
     r"overbench rescore .*--labeller classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
 GROUP: Any = typer.main.get_command(cli.app)
@@ -57,6 +58,7 @@ STAND_INS = {
     "hh-rlhf": "prompts.csv",
     "toxigen": "prompts.csv",
     "ORG/NAME@COMMIT": "releases/mine",
+    "overbench_hard,arc_easy,ifeval": "overbench_hard",
     "benchmarks/data/labelled_replies.jsonl": str(REPOSITORY / "benchmarks/data/labelled_replies.jsonl"),
 }
 """Words of the examples that name what only a network has."""
@@ -95,8 +97,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             refresh(scripted_run(folder, store))
         target = refreshed.refreshed_folder("YOUR/MODEL")
     sets = [target / name for name in (refreshed.REFRESHED_NAME, refreshed.ACCEPTED_NAME)]
-    named = ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl", "prompts.csv", "toxic.csv")
-    for file in [*sets, *(folder / name for name in named)]:
+    named = ("overbench_all.jsonl", "overbench_hard.jsonl", "my_prompts.jsonl", "seeds.jsonl", "prompts.csv")
+    for file in [*sets, *(folder / name for name in (*named, "toxic.csv"))]:
         write_prompts(file, prompts)
     copies = folder / "home" / "neighbours"
     copies.mkdir()

@@ -21,7 +21,7 @@ from generators.refresh.refresh_settings import load
 from generators.refresh.store import Store
 from overbench_tasks.labellers.registry import by_name
 
-DOCUMENTATION = Path(__file__).parents[2] / "generators" / "README.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "background" / "method.md"
 LEAST = {"target": {"model_args": "pretrained=m"}, "seeds": {}, "moderation": {"none": True}}
 
 

@@ -360,8 +360,10 @@ class TestCorrection:
     def test_the_documented_intervals_hold_93_percent_and_are_no_narrower_than_those_of_sampling(
         self,
     ) -> None:
-        text = (Path(interval_coverage.__file__).parent / "README.md").read_text(encoding="utf-8")
-        _, _, section = text.partition("## Intervals that know about labels")
+        repository = Path(interval_coverage.__file__).parents[1]
+        page = repository / "docs" / "measurements" / "intervals.md"
+        text = page.read_text(encoding="utf-8")
+        _, _, section = text.partition("# Intervals that know about labels")
         rows = [
             re.findall(r"([\d.]+) \(([\d.]+)\)", line) for line in section.partition("\n## ")[0].splitlines()
         ]

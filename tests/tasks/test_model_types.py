@@ -32,7 +32,8 @@ def test_a_type_of_ours_is_known_everywhere(kind: OurType, caplog: pytest.LogCap
     assert f"--model {kind.name} takes the same arguments" in caplog.text
     assert target_is_paid(TargetSettings(model=kind.name, model_args="model=m"))
     assert SEED_ARGUMENTS[kind.name] == "seed"
-    assert f"| `{kind.name}` |" in (Path(tasks_path()) / "README.md").read_text(encoding="utf-8")
+    page = Path(tasks_path()).parent / "docs" / "background" / "providers.md"
+    assert f"| `{kind.name}` |" in page.read_text(encoding="utf-8")
 
 
 def test_types_that_load_the_model_or_take_no_seed() -> None:
