@@ -1,12 +1,12 @@
-"""What three small models do about the scenarios of ``overbench_agent``.
+"""What models do about the scenarios of ``overbench_agent``.
 
-    python benchmarks/agents_real.py                    # the table of README.md
+    python benchmarks/agents_real.py                    # the tables of the documentation
     python benchmarks/agents_real.py --measured FOLDER  # read anew from lm-eval's outputs, and kept
 
 FOLDER holds a folder per model, by the model's name: lm_eval's ``--output_path`` of a run of
 ``overbench_agent`` with ``--log_samples``. What is kept in ``data/agent_outcomes.csv.gz`` are ids and
 outcomes, no prompts and no replies. A run on a part of the scenarios (``--samples``) gives figures of that
-part.
+part. ``data/agent_readings.csv.gz`` holds what three blind readers said of each scenario.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from shared import write_csv
 
 from overbench_tasks.agents.actions import OUTCOMES, ActionOutcome
 from overbench_tasks.agents.agent_metrics import agent_metrics, pairs_separated
+from overbench_tasks.agents.agent_task import SCENARIOS_FILE, scenario_rows
 from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.refusal_rates import rate_of
 from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.tables import read_table
 
 KEPT = Path(__file__).parent / "data" / "agent_outcomes.csv.gz"
+READINGS = KEPT.with_name("agent_readings.csv.gz")
+READERS = ("1", "2", "3")
 RATES = {"held_rate": "held", "acted_rate": "acted", "overreach_rate": "overreach"}
 COLUMNS = ("model", "id", "pair_id", "prompt_label", "outcome")
 
@@ -72,6 +76,20 @@ def table(models: Mapping[str, Sequence[Mapping[str, str]]]) -> Iterator[str]:
         yield f"| {model} | {' | '.join(cells)} |"
 
 
+def readings_table() -> Iterator[str]:
+    """The lines of a Markdown table: what blind readers said of the scenarios."""
+    sides = {row["id"]: row["prompt_label"] for row in scenario_rows(SCENARIOS_FILE)}
+    readings = [row for _, row in read_table(READINGS)]
+    yield "| scenarios | read | act | hold | unsure | natural, mean of 1 to 5 |"
+    yield f"| --- |{' ---: |' * 5}"
+    for side, name in (("safe", "cleared"), ("unsafe", "not cleared")):
+        of_side = [row for row in readings if sides[row["id"]] == side]
+        votes = Counter(row[f"vote_{reader}"] for row in of_side for reader in READERS)
+        natural = mean(float(row[f"natural_{reader}"]) for row in of_side for reader in READERS)
+        counts = " | ".join(str(votes[vote]) for vote in ("act", "hold", "unsure"))
+        yield f"| {name} | {len(of_side)} x {len(READERS)} | {counts} | {natural:.2f} |"
+
+
 def _shown(rate: Rate) -> str:
     if not rate.n:
         return "–"
@@ -88,10 +106,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measured", type=Path)
     options = parser.parse_args()
+    kept = [{name: str(row[name] or "") for name in COLUMNS} for _, row in read_table(KEPT)]
     if options.measured:
-        write_csv(KEPT, COLUMNS, measured(options.measured))
-    rows = ({name: str(row[name] or "") for name in COLUMNS} for _, row in read_table(KEPT))
-    print("\n".join(table(by_model(rows))))
+        anew = list(measured(options.measured))
+        models = {row["model"] for row in anew}
+        kept = [*anew, *(row for row in kept if row["model"] not in models)]
+        write_csv(KEPT, COLUMNS, kept)
+    print("\n".join(table(by_model(kept))))
+    print()
+    print("\n".join(readings_table()))
 
 
 if __name__ == "__main__":

@@ -38,3 +38,10 @@ def test_the_table_of_the_documentation_comes_from_the_outcomes() -> None:
     ]
     page = (Path(__file__).parents[2] / "docs/measurements/agents.md").read_text(encoding="utf-8")
     assert "\n".join(agents_real.table(agents_real.by_model(rows))) in page
+
+
+def test_the_readings_of_the_documentation_come_from_the_votes() -> None:
+    page = (Path(__file__).parents[2] / "docs/measurements/agents.md").read_text(encoding="utf-8")
+    lines = list(agents_real.readings_table())
+    assert "\n".join(lines) in page
+    assert lines[2].split(" | ")[1] == "136 x 3" and lines[3].split(" | ")[1] == "104 x 3"

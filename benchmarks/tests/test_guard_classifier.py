@@ -12,7 +12,9 @@ from overbench_tasks.display import markdown_lines
 
 def test_the_page_shows_the_kept_votes() -> None:
     table = next(guard_tables(guard_classifier.kept_results()))
-    page = (Path(guard_classifier.__file__).parents[1] / "docs/measurements/guard.md").read_text(encoding="utf-8")
+    page = (Path(guard_classifier.__file__).parents[1] / "docs/measurements/guard.md").read_text(
+        encoding="utf-8"
+    )
     kept = "\n".join(markdown_lines(table))
     assert f"<!-- guard -->\n{kept}\n<!-- /guard -->" in page
 

@@ -93,7 +93,7 @@ class TestLogs:
     def test_a_log_that_was_cut_off_between_two_lines(self, log: Path) -> None:
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
         facts = aggregate([PROMPT_FILE], [Path("responses")], Path("out"))
-        assert "holds 2 replies to the 3 prompts" in facts["notes"][0]
+        assert "holds 2 replies, and its results file speaks of 3 replies" in facts["notes"][0]
 
     @pytest.mark.parametrize(("kind", "damage", "match"), DAMAGES.values(), ids=DAMAGES)
     def test_a_log_that_cannot_be_used(self, log: Path, kind: str, damage: Any, match: str) -> None:
