@@ -24,7 +24,7 @@ from overbench_tasks.refusal import RULES_VERSION, label_reply
 from overbench_tasks.tables import read_table, whole_file
 
 COUNTS = DATA / "two_models.csv.gz"
-PAGES = tuple(REPOSITORY / "docs" / folder / "labels.md" for folder in ("background", "measurements"))
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "docs" / "measurements" / "labels.md")
 MODELS = {
     "llama-instruct": "Llama 3 8B Instruct",
     "deepseek-llama-distill": "DeepSeek distillation",
