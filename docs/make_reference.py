@@ -85,6 +85,16 @@ OTHER_SUFFIXES: Final = {
 }
 """Suffix of a metric that goes with another one -> what it is."""
 
+LOGGED_FIELDS: Final = {
+    "blocked": "in a sample log: whether the provider withheld the reply, or the rest of it",
+    "provider": "in a sample log, of a blocked reply: who withheld it",
+    "finish_reason": "in a sample log, of the `overbench-...` model types: why the reply ended, in the API's word",
+    "evasion_measured": "in a sample log: whether the labeller detects evasive replies",
+    "missing": "in a sample log, of a prompt with an answer key: the things that the reply lacks",
+    "cut": "in a sample log, of a prompt with an answer key: whether the reply ended at the token limit",
+}
+"""Field that stands beside a verdict in a sample log -> what it is."""
+
 EXIT_CODES: Final = {
     0: "Success. A run that ends at its budget is one. Of `compare`: nothing shows that NEW got worse",
     1: "Failure. The message says what was expected, what came, and what to do. "
@@ -320,6 +330,7 @@ def verdicts_page() -> str:
         f"as JSON in `filtered_resps`. The labels are {', '.join(map(code, LABELS))}."
     )
     fields = [(code(name), description) for name, description in attributes(Verdict)]
+    fields += [(code(name), description) for name, description in LOGGED_FIELDS.items()]
     return page("Verdict fields", introduction, table(("field", "meaning"), fields))
 
 
