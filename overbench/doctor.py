@@ -98,8 +98,8 @@ def _tasks() -> Iterator[Check]:
         if not missing:
             manager.load([TASKS[0]])
     except Exception as error:  # lm-eval can be broken in any way; the check reports it without a traceback
-        found = f"lm-eval cannot load them ({type(error).__name__}: {error})"
-        yield Check("tasks", Status.FAIL, found, f"pip install --force-reinstall '{LM_EVAL}'")
+        problem = f"lm-eval cannot load them ({type(error).__name__}: {error})"
+        yield Check("tasks", Status.FAIL, problem, f"pip install --force-reinstall '{LM_EVAL}'")
         return
     finally:
         logging.disable(logging.NOTSET)
@@ -122,11 +122,11 @@ def _model_types() -> Iterator[Check]:
         for kind in OUR_TYPES:
             get_model(kind.name)
     except Exception as error:  # as above
-        found = (
+        problem = (
             f"lm-eval does not know {names} ({type(error).__name__}), which keep what a provider withholds"
         )
         advice = "Unset OVERBENCH_NO_AUTOLOAD, or: pip install --force-reinstall 'overbench[api]'"
-        yield Check("model types", Status.NOTE, found, advice)
+        yield Check("model types", Status.NOTE, problem, advice)
     else:
         yield Check("model types", Status.OK, f"{names}: they keep what a provider withholds")
     yield Check(
@@ -142,11 +142,11 @@ def _backends() -> Iterator[Check]:
         if not problems:
             yield Check(f"extra {extra}", Status.OK, ", ".join(modules))
             continue
-        found = f"missing: {', '.join(problems)}"
+        problem = f"missing: {', '.join(problems)}"
         if len(problems) == 1:
-            found = "{} does not import ({})".format(*problems.popitem())
+            problem = "{} does not import ({})".format(*problems.popitem())
         advice = f"If you need it: pip install 'overbench[{extra}]'"
-        yield Check(f"extra {extra}", Status.NOTE, found, advice)
+        yield Check(f"extra {extra}", Status.NOTE, problem, advice)
 
 
 def _import_problem(module: str) -> str:
@@ -161,11 +161,11 @@ def _gpus() -> Iterator[Check]:
     """The GPUs, and the settings that differ on them."""
     by_torch, by_driver = _seen_by_torch(), _seen_by_driver()
     if by_driver and not by_torch:
-        found = (
+        problem = (
             f"{_counted(by_driver)}, which torch does not see: hf, attribution and classifiers use the CPU"
         )
         advice = "For these install torch's build for CUDA (pytorch.org); a server of its own may use them."
-        yield Check("GPUs", Status.NOTE, found, advice)
+        yield Check("GPUs", Status.NOTE, problem, advice)
     elif not by_torch:
         yield Check("GPUs", Status.OK, "none: hf, attribution and classifiers use the CPU")
     else:
@@ -208,8 +208,8 @@ def _counted(names: list[str]) -> str:
 
 
 def _keys() -> Iterator[Check]:
-    found = ", ".join(f"{key} {'set' if os.environ.get(key) else 'not set'}" for key in KEYS)
-    yield Check("keys", Status.OK, found)
+    key_states = ", ".join(f"{key} {'set' if os.environ.get(key) else 'not set'}" for key in KEYS)
+    yield Check("keys", Status.OK, key_states)
 
 
 def _data() -> Iterator[Check]:
@@ -221,8 +221,8 @@ def _data() -> Iterator[Check]:
         else:
             yield Check(f"data {name}", Status.OK, f"{number_of(count, 'bundled prompt')}")
     targets = refreshed.refreshed_targets()
-    found = f"{number_of(len(targets), 'refreshed target')} in {refreshed.refreshed_home()}"
-    yield Check("data overbench_model", Status.OK, "\n        ".join([found, *targets]))
+    summary = f"{number_of(len(targets), 'refreshed target')} in {refreshed.refreshed_home()}"
+    yield Check("data overbench_model", Status.OK, "\n        ".join([summary, *targets]))
     fetched = [model.name for model in MODELS if cached(model)]
     yield Check("models", Status.OK, f"{', '.join(fetched) or 'none'} fetched in {models_dir()}")
     if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):

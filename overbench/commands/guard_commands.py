@@ -76,8 +76,8 @@ def guard(
     columns = ReplyColumns(reply=reply_column, prompt=prompt_column) if reply_column else None
     try:
         guards = guards_from(words or [], guards_file, out / CACHE_NAME)
-        asked = asked_replies(replies, columns) if replies else asked_prompts(prompts or [], unsafe or [])
-        results = run_guards(asked, guards, out)
+        exchanges = asked_replies(replies, columns) if replies else asked_prompts(prompts or [], unsafe or [])
+        results = run_guards(exchanges, guards, out)
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. To continue, run the same command again.", err=True)
         raise typer.Exit(130) from None

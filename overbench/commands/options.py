@@ -52,13 +52,13 @@ def offers(
 
         hints = get_type_hints(command, include_extras=True)
         parameters = []
-        for one in inspect.signature(command).parameters.values():
-            if one.name == parameter:
+        for argument in inspect.signature(command).parameters.values():
+            if argument.name == parameter:
                 parameters += [_option(flag.split(), settings, field) for flag, field in flags.items()]
             else:
-                parameters.append(one.replace(annotation=hints[one.name]))
+                parameters.append(argument.replace(annotation=hints[argument.name]))
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        with_options.__annotations__ = {argument.name: argument.annotation for argument in parameters}
         return with_options
 
     return decorated
@@ -77,8 +77,8 @@ def validated(settings: type[Settings], given: Given) -> Settings:
         problem = error.errors(include_url=False)[0]
         name, message = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
         whole = problem["type"] == "missing" or not name
-        said = message if whole else f"{message}, got {problem['input']!r}"
-        raise typer.BadParameter(said, param_hint=name or None) from None
+        error_text = message if whole else f"{message}, got {problem['input']!r}"
+        raise typer.BadParameter(error_text, param_hint=name or None) from None
 
 
 def _option(words: list[str], settings: type[BaseModel], field: str) -> inspect.Parameter:
@@ -101,7 +101,7 @@ def _option(words: list[str], settings: type[BaseModel], field: str) -> inspect.
 def _kind(annotation: Any) -> Any:
     """What the command line takes: a bool is a flag, a tuple an option that may be repeated."""
     if get_origin(annotation) in (Union, UnionType):
-        annotation = next(one for one in get_args(annotation) if one is not type(None))
+        annotation = next(member for member in get_args(annotation) if member is not type(None))
     if get_origin(annotation) is tuple:
         return list[str]
     return annotation if annotation in (bool, int, float) else str

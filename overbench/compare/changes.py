@@ -261,7 +261,7 @@ def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
     :func:`~overbench_tasks.prompts.prompt_labels.joined_side`.
     """
     sides = joined_sides(base, new)
-    asked = [
+    prompt_counts = [
         sum(sides[identity] == measure.prompt_label for identity in side.outcomes) for side in (base, new)
     ]
     common = [
@@ -285,7 +285,7 @@ def measured_change(measure: Measure, base: Side, new: Side) -> MeasuredChange:
     ]
     return MeasuredChange(
         measure,
-        (asked[0], asked[1], len(common)),
+        (prompt_counts[0], prompt_counts[1], len(common)),
         unscored,
         change_of([pair.base for pair in pairs], [pair.new for pair in pairs]),
         tuple(group_changes(pairs)),

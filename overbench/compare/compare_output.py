@@ -193,11 +193,11 @@ def as_json(comparison: TargetComparison) -> dict[str, Any]:
 
 
 def _measure_json(decision: Decision) -> dict[str, Any]:
-    asked, unscored = decision.change.asked, decision.change.unscored
+    prompt_counts, unscored = decision.change.asked, decision.change.unscored
     return {
         "state": decision.state,
         "why": decision.why,
-        "asked": {"base": asked[0], "new": asked[1], "both": asked[2]},
+        "asked": {"base": prompt_counts[0], "new": prompt_counts[1], "both": prompt_counts[2]},
         "unscored": {"base": unscored[0], "new": unscored[1]},
         **_change_json(decision.overall),
         "groups": [

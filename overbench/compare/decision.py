@@ -128,7 +128,7 @@ def _check(base: Side, new: Side) -> None:
             )
     if base.outcomes.keys().isdisjoint(new.outcomes):
         tasks = [
-            ", ".join(sorted({name for one in side.outcomes.values() for name in one.sets}))
+            ", ".join(sorted({name for outcome in side.outcomes.values() for name in outcome.sets}))
             for side in (base, new)
         ]
         raise OverbenchError(
@@ -155,14 +155,14 @@ def _obstacle(change: MeasuredChange, settings: CompareSettings) -> tuple[State,
     kind = f"{change.measure.prompt_label} prompts"
     if not of_base and not of_new:
         return "not_measured", f"Neither side was asked {kind}."
-    asked = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
+    prompt_counts = f"BASE was asked {of_base:,} {kind}, NEW {of_new:,}, both {common:,}"
     for side, unscored in zip(("BASE", "NEW"), change.unscored, strict=True):
         if unscored > settings.max_unscored * common:
             share = f"{unscored:,} of {common:,} common {kind} have no scored reply of {side}"
             return "cannot_tell", f"{share}, more than --max_unscored {settings.max_unscored:g} allows."
     if change.overall.n < settings.min_prompts:
         scored = f"{change.overall.n:,} of these are scored on both sides"
-        return "cannot_tell", f"{asked}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
+        return "cannot_tell", f"{prompt_counts}; {scored}, fewer than --min_prompts {settings.min_prompts:,}."
     return None
 
 
@@ -184,7 +184,9 @@ def _notes(base: Side, new: Side) -> Iterator[str]:
         others = len(side.outcomes.keys() - (new if side is base else base).outcomes.keys())
         if others:
             yield f"Left out: {number_of(others, 'prompt')} of {name} that the other side was not asked."
-    labellers = {name for side in (base, new) for one in side.outcomes.values() for name in one.labelled_by}
+    labellers = {
+        name for side in (base, new) for outcome in side.outcomes.values() for name in outcome.labelled_by
+    }
     if other_versions := about_other_versions(labellers):
         yield other_versions
     if contradictory := contradictions(base, new):

@@ -41,11 +41,11 @@ def embeddings(sets: Sequence[Sequence[str]], encoder: str, batch: int = 64) -> 
     tokenizer, model = _loaded(encoder)
 
     def of_set(prompts: Sequence[str]) -> Vectors:
-        found = np.zeros((len(prompts), model.config.hidden_size), np.float32)
-        order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))  # alike: little padding
+        vectors = np.zeros((len(prompts), model.config.hidden_size), np.float32)
+        order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))  # alike: little padding
         for start in tqdm(range(0, len(order), batch), desc="embeddings", leave=False, disable=None):
-            places = order[start : start + batch]
-            texts = [tokenizable(prompts[place]) for place in places]
+            indices = order[start : start + batch]
+            texts = [tokenizable(prompts[index]) for index in indices]
             inputs = tokenizer(
                 texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
             )
@@ -53,8 +53,8 @@ def embeddings(sets: Sequence[Sequence[str]], encoder: str, batch: int = 64) -> 
                 states = model(**inputs).last_hidden_state
             mask = inputs["attention_mask"].unsqueeze(-1)
             means = (states * mask).sum(1) / mask.sum(1)
-            found[places] = torch.nn.functional.normalize(means, dim=1).numpy()
-        return found
+            vectors[indices] = torch.nn.functional.normalize(means, dim=1).numpy()
+        return vectors
 
     return [of_set(prompts) for prompts in sets]
 
@@ -89,8 +89,8 @@ def nearest(vectors: Vectors, others: Vectors | None = None) -> float:
     from sklearn.neighbors import NearestNeighbors
 
     among = vectors if others is None else others
-    found = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute").fit(among)
-    distances, _ = found.kneighbors(None if others is None else vectors)
+    neighbours = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute").fit(among)
+    distances, _ = neighbours.kneighbors(None if others is None else vectors)
     return float(1 - distances.mean())
 
 
@@ -119,11 +119,11 @@ def bert_score(prompts: Sequence[str], model: str) -> float:
     from generators.detector.encoder import quiet_and_unseeded, tokenizable
     from generators.models.models import encoder_place
 
-    place = encoder_place(model)
+    checkpoint = encoder_place(model)
     try:
         with quiet_and_unseeded():
-            layers = model2layers.get(place) or AutoConfig.from_pretrained(place).num_hidden_layers
-            scorer = BERTScorer(model_type=place, num_layers=layers)
+            layers = model2layers.get(checkpoint) or AutoConfig.from_pretrained(checkpoint).num_hidden_layers
+            scorer = BERTScorer(model_type=checkpoint, num_layers=layers)
     except (OSError, ValueError, AttributeError) as error:
         raise OverbenchError(
             f"BERTScore can't load the model {model!r}: {str(error).splitlines()[0]} Expected one that "

@@ -46,8 +46,8 @@ def self_bleu(prompts: Sequence[str]) -> float:
 
     bleu = BLEU(effective_order=True)
     scores = [
-        bleu.sentence_score(prompt, [*prompts[:place], *prompts[place + 1 :]]).score
-        for place, prompt in enumerate(tqdm(prompts, desc="Self-BLEU", leave=False, disable=None))
+        bleu.sentence_score(prompt, [*prompts[:index], *prompts[index + 1 :]]).score
+        for index, prompt in enumerate(tqdm(prompts, desc="Self-BLEU", leave=False, disable=None))
     ]
     return sum(scores) / len(scores)
 
@@ -71,8 +71,8 @@ def openings(prompts: Sequence[Sequence[str]]) -> tuple[Opening, ...]:
     Args:
         prompts: the words of each; those without any have no opening, and count in the shares.
     """
-    found = Counter(" ".join(words[:OPENING_WORDS]) for words in prompts if words)
-    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:OPENINGS]
+    counts = Counter(" ".join(words[:OPENING_WORDS]) for words in prompts if words)
+    ordered = sorted(counts.items(), key=lambda opening: (-opening[1], opening[0]))[:OPENINGS]
     return tuple(Opening(words, n / len(prompts)) for words, n in ordered)
 
 

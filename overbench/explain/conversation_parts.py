@@ -52,7 +52,7 @@ def earlier_parts(earlier: Earlier) -> EarlierParts:
     sentences = tuple(sentences_of(system))
     text, parts = system, list(sentences)
     for number, turn in enumerate(turns, start=1):
-        said = f"turn {number}: " + " / ".join(content for _, content in turn)
-        text = f"{text}\n\n{said}" if text else said
-        parts.append(TextPart(said, ((len(text) - len(said), len(text)),)))
+        turn_text = f"turn {number}: " + " / ".join(content for _, content in turn)
+        text = f"{text}\n\n{turn_text}" if text else turn_text
+        parts.append(TextPart(turn_text, ((len(text) - len(turn_text), len(text)),)))
     return EarlierParts(text, tuple(parts), system, sentences, turns)

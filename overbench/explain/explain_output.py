@@ -31,8 +31,8 @@ def pieces(text: str, triggers: FoundTriggers | None) -> list[Piece]:
     if triggers:
         shown = IN_TRIGGER if len(triggers.shown) == 1 else NEEDED_WITH_OTHERS
         for part in {*triggers.in_triggers, *triggers.shown}:
-            for place in triggers.parts[part].places:
-                strength[place] = shown if part in triggers.shown else IN_ANOTHER
+            for span in triggers.parts[part].places:
+                strength[span] = shown if part in triggers.shown else IN_ANOTHER
     made: list[Piece] = []
     after = 0
     for (start, end), how in sorted(strength.items()):

@@ -168,8 +168,8 @@ def explain(
         folder = out or default_cache_file("explain")
         target_name = name_target(settings.target.model, settings.target.model_args)
         how = json.dumps(how_asked(target_name), sort_keys=True)
-        asked = [prompt if prompt.earlier else prompt[:2] for prompt in prompts]
-        these = json.dumps([target.name, target.decoding, how, *asked])
+        prompt_keys = [prompt if prompt.earlier else prompt[:2] for prompt in prompts]
+        these = json.dumps([target.name, target.decoding, how, *prompt_keys])
         name = "replies.jsonl" if out else f"{hashlib.sha256(these.encode()).hexdigest()[:12]}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -100,7 +100,7 @@ def without(text: str, parts: Sequence[TextPart], numbers: Collection[int], by: 
     Of the blanks on both sides of what was taken out those before it stay, and none where a mark closes or a
     line ends behind it; all other white space stays as it is, such as that of code.
     """
-    taken = sorted(place for number in numbers for place in parts[number].places)
+    taken = sorted(span for number in numbers for span in parts[number].places)
     neutral = _neutral_words(text) if by == "replacement" else {}
     left, after = "", 0
     for start, end in taken:

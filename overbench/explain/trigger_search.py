@@ -168,5 +168,5 @@ class TriggerSearch:
 def _chunks(parts: Sequence[int], count: int) -> list[Removal]:
     """``count`` runs of neighbours, or as many as there are parts; none is empty."""
     count = min(count, len(parts))
-    ends = [len(parts) * place // count for place in range(count + 1)]
+    ends = [len(parts) * index // count for index in range(count + 1)]
     return [frozenset(parts[start:end]) for start, end in pairwise(ends)]

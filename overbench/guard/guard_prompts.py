@@ -103,12 +103,12 @@ def _groups(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _check_sides(exchanges: Iterable[AskedExchange]) -> None:
     sides: dict[tuple[str, str], PromptSide] = {}
-    for asked in exchanges:
-        key = asked.set_name, normalised(asked.exchange.prompt)
-        if sides.setdefault(key, asked.side) != asked.side:
+    for asked_exchange in exchanges:
+        key = asked_exchange.set_name, normalised(asked_exchange.exchange.prompt)
+        if sides.setdefault(key, asked_exchange.side) != asked_exchange.side:
             raise OverbenchError(
-                f"{asked.set_name}: expected each prompt on one side, found "
-                f"{excerpt(asked.exchange.prompt)!r} as safe and as unsafe. Correct the set."
+                f"{asked_exchange.set_name}: expected each prompt on one side, found "
+                f"{excerpt(asked_exchange.exchange.prompt)!r} as safe and as unsafe. Correct the set."
             )
 
 

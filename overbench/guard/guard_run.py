@@ -49,7 +49,9 @@ class GuardResults:
     verdicts: Mapping[str, Sequence[GuardVerdict]]
 
 
-def run_guards(asked: Sequence[AskedExchange], guards: Mapping[str, Guard], out: Path) -> GuardResults:
+def run_guards(
+    asked_exchanges: Sequence[AskedExchange], guards: Mapping[str, Guard], out: Path
+) -> GuardResults:
     """Ask each guard about each exchange, unless its verdict is on file; unscored ones are asked again.
 
     Equal exchanges are asked once. All guards are checked before any is asked.
@@ -62,7 +64,7 @@ def run_guards(asked: Sequence[AskedExchange], guards: Mapping[str, Guard], out:
     try:
         out.mkdir(parents=True, exist_ok=True)
         on_file = read_verdicts(file)
-        missing = {name: _missing(asked, guard, on_file) for name, guard in guards.items()}
+        missing = {name: _missing(asked_exchanges, guard, on_file) for name, guard in guards.items()}
         for name, guard in guards.items():
             if missing[name]:
                 guard.check()
@@ -75,19 +77,19 @@ def run_guards(asked: Sequence[AskedExchange], guards: Mapping[str, Guard], out:
     except OSError as error:
         raise OverbenchError(f"Verdicts can't be kept in {file}: {error}. Name another folder.") from error
     return GuardResults(
-        asked,
+        asked_exchanges,
         {
-            name: [on_file[guard.identity, item.exchange.key] for item in asked]
+            name: [on_file[guard.identity, item.exchange.key] for item in asked_exchanges]
             for name, guard in guards.items()
         },
     )
 
 
 def _missing(
-    asked: Sequence[AskedExchange], guard: Guard, on_file: Mapping[tuple[str, str], GuardVerdict]
+    asked_exchanges: Sequence[AskedExchange], guard: Guard, on_file: Mapping[tuple[str, str], GuardVerdict]
 ) -> list[Exchange]:
     """The exchanges, each once, on which the guard has no decision on file."""
-    exchanges = {item.exchange.key: item.exchange for item in asked}
+    exchanges = {item.exchange.key: item.exchange for item in asked_exchanges}
     return [
         exchange
         for key, exchange in exchanges.items()

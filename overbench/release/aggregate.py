@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overbench.release.build import (
-    Say,
+    ReportProgress,
     Workspace,
     drop_near_duplicates,
     drop_refused_by_none,
@@ -60,7 +60,7 @@ def aggregate(
     outcomes: Sequence[OutcomeTable] = (),
     overwrite: bool = False,
     names: Mapping[str, TargetAlias] | None = None,
-    say: Say = lambda line: None,
+    say: ReportProgress = lambda line: None,
 ) -> dict[str, Any]:
     """Make a release.
 

@@ -31,7 +31,7 @@ from overbench_tasks.text import number_of
 if TYPE_CHECKING:
     from generators.categories.category_judge import CategoryJudgeSettings
 
-Say = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 ALL_TARGETS: Final = "all"
 """What stands for all targets, as those that choose the hard set."""
 
@@ -69,7 +69,7 @@ class Workspace:
         return bool(self.database.number("SELECT count(pair_id) FROM prompts"))
 
 
-def read_prompts(workspace: Workspace, say: Say) -> None:
+def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
     """Fill ``records`` (a row per row of a source) and ``prompts`` (a row per text).
 
     Two spellings of one text (:func:`~overbench_tasks.prompts.normalised`) are one prompt, under the id
@@ -133,7 +133,7 @@ def read_prompts(workspace: Workspace, say: Say) -> None:
     distinct = workspace.database.number("SELECT count(*) FROM prompts")
     workspace.counts |= {"read": position, "exact_duplicates": position - distinct}
     read = f"{number_of(position, 'prompt')} read from {number_of(len(workspace.inputs.sources), 'source')}"
-    say(f"{read}, {number_of(distinct, 'different one')}.")
+    report_progress(f"{read}, {number_of(distinct, 'different one')}.")
 
 
 def keep_all(workspace: Workspace) -> None:
@@ -145,7 +145,7 @@ def keep_all(workspace: Workspace) -> None:
     workspace.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
 
 
-def drop_near_duplicates(workspace: Workspace, say: Say) -> None:
+def drop_near_duplicates(workspace: Workspace, report_progress: ReportProgress) -> None:
     """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay. Of near duplicates the prompt
     stays that most targets answered. Harmless prompts are not compared with unsafe ones, which often resemble
     them on purpose. Prompts of outcome tables stay: a published set is whole.
@@ -154,11 +154,11 @@ def drop_near_duplicates(workspace: Workspace, say: Say) -> None:
     """
     dropped, kept = _without_near_duplicates(workspace, "kept")
     workspace.counts |= {"near_duplicates": dropped, "kept": kept}
-    say(f"{number_of(dropped, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
+    report_progress(f"{number_of(dropped, 'near duplicate')} dropped, {number_of(kept, 'prompt')} kept.")
     dropped, kept = _without_near_duplicates(workspace, "kept_unsafe")
     if dropped + kept:
         workspace.counts |= {"unsafe_near_duplicates": dropped, "unsafe": kept}
-        say(
+        report_progress(
             f"{number_of(dropped, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept "
             "beside."
         )
@@ -232,7 +232,7 @@ def checkpoints_needed(settings: AggregateSettings) -> int:
     return settings.min_rejections if settings.min_checkpoints is None else settings.min_checkpoints
 
 
-def choose_hard(workspace: Workspace, say: Say) -> list[str]:
+def choose_hard(workspace: Workspace, report_progress: ReportProgress) -> list[str]:
     """Fill ``hard``, the numbers of the kept prompts that enough checkpoints and targets refuse; returns the
     targets that choose (:func:`hard_targets`).
 
@@ -257,7 +257,7 @@ def choose_hard(workspace: Workspace, say: Say) -> list[str]:
     workspace.counts["hard"] = workspace.database.number("SELECT count(*) FROM hard")
     if len(checkpoints) < checkpoints_needed(settings):
         needed = number_of(checkpoints_needed(settings), "different checkpoint")
-        say(
+        report_progress(
             f"overbench_hard is empty: it takes refusals of {needed}, and targets of "
             f"{number_of(len(checkpoints), 'checkpoint')} may choose it. Lower --min_rejections, or name "
             "more targets with --hard_targets."
@@ -265,7 +265,7 @@ def choose_hard(workspace: Workspace, say: Say) -> list[str]:
     return chosen
 
 
-def drop_refused_by_none(workspace: Workspace, say: Say) -> None:
+def drop_refused_by_none(workspace: Workspace, report_progress: ReportProgress) -> None:
     """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
     workspace.counts["refused_by_none"] = 0
     if not workspace.settings.refused_only or not workspace.inputs.targets:
@@ -278,7 +278,7 @@ def drop_refused_by_none(workspace: Workspace, say: Say) -> None:
     )
     kept = workspace.database.number("SELECT count(*) FROM kept")
     workspace.counts |= {"refused_by_none": workspace.counts["kept"] - kept, "kept": kept}
-    say(f"{workspace.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
+    report_progress(f"{workspace.counts['refused_by_none']:,} that no target refuses dropped, {kept:,} kept.")
 
 
 def matrix_counts(workspace: Workspace) -> dict[str, int]:

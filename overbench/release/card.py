@@ -95,7 +95,9 @@ class PromptFigures:
 def prompt_figures(workspace: Workspace) -> PromptFigures:
     """Counted in the kept prompts and their cells."""
     bare = [
-        number for number, one in enumerate(workspace.inputs.targets.values()) if not one.system_instruction
+        number
+        for number, target in enumerate(workspace.inputs.targets.values())
+        if not target.system_instruction
     ]
     [row] = workspace.database.connection.execute(
         """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (coalesce(refusing, 0) = 0),
@@ -166,10 +168,10 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
 
 def _opening(facts: Mapping[str, Any], targets: Sequence[TargetRecord], figures: PromptFigures) -> str:
     kept = int(facts["counts"]["kept"])
-    asked = f"{number_of(len(targets), 'target')} {'was' if len(targets) == 1 else 'were'} asked"
+    count = f"{number_of(len(targets), 'target')} {'was' if len(targets) == 1 else 'were'} asked"
     return f"""# {markdown_line(facts["name"])} {markdown_line(facts["version"])}
 
-{number_of(kept, "harmless prompt")} that may look harmful, and which language models refuse which: {asked}.
+{number_of(kept, "harmless prompt")} that may look harmful, and which language models refuse which: {count}.
 Refused by none of them: {figures.refused_by_none:,}. Refused, but only by targets with a system
 instruction: {figures.instructed_alone:,}.
 
@@ -203,7 +205,7 @@ def _counts(facts: Mapping[str, Any]) -> str:
         for name, n in facts["categories"].items()
     ]
     of_categories = "\n".join(_table(("category", "overbench", "overbench_hard"), shares, numeric={1, 2}))
-    sources = ", ".join(f"{markdown_cell(one['name'])} ({one['kind']})" for one in facts["sources"])
+    sources = ", ".join(f"{markdown_cell(source['name'])} ({source['kind']})" for source in facts["sources"])
     return f"""## Prompts
 
 {of_steps}
@@ -243,26 +245,30 @@ little of one model alone. Targets that took part in the choice have it against 
 
 def _choosing(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
     """Which targets chose the hard set and which did not, and which of the first were told to refuse."""
-    chosen = {str(name) for name in facts.get("hard_targets", (one.target for one in targets))}
-    took, others = ([one for one in targets if (one.target in chosen) is side] for side in (True, False))
-    told = f"{number_of(len(took), 'target')} chose it: {_listed(took)}."
+    chosen = {str(name) for name in facts.get("hard_targets", (target.target for target in targets))}
+    took, others = (
+        [target for target in targets if (target.target in chosen) is side] for side in (True, False)
+    )
+    text = f"{number_of(len(took), 'target')} chose it: {_listed(took)}."
     if not others:
-        told = f"All {number_of(len(took), 'target')} chose it."
+        text = f"All {number_of(len(took), 'target')} chose it."
     else:
-        asked = [one for one in others if one.system_instruction]
-        why = "asked with a system instruction" if len(asked) == len(others) else "not named for it"
-        told += f" {number_of(len(others), 'target')} did not, {why}: {_listed(others)}."
-    ordered = [one for one in took if one.system_instruction and orders_refusal(one.system_instruction)]
+        instructed = [target for target in others if target.system_instruction]
+        why = "asked with a system instruction" if len(instructed) == len(others) else "not named for it"
+        text += f" {number_of(len(others), 'target')} did not, {why}: {_listed(others)}."
+    ordered = [
+        target for target in took if target.system_instruction and orders_refusal(target.system_instruction)
+    ]
     if ordered:
-        told += (
+        text += (
             f" The system instruction of {_listed(ordered)} tells to decline whole subjects; to follow it is "
             "no over-refusal."
         )
-    return told
+    return text
 
 
 def _listed(targets: Sequence[TargetRecord]) -> str:
-    return "; ".join(markdown_line(one.target) for one in targets) or "none"
+    return "; ".join(markdown_line(target.target) for target in targets) or "none"
 
 
 def _targets(targets: Sequence[TargetRecord]) -> str:
@@ -278,8 +284,8 @@ def _targets(targets: Sequence[TargetRecord]) -> str:
         if target.system_instruction:
             asked_with.setdefault(target.system_instruction, []).append(markdown_line(target.target))
     for text, names in asked_with.items():
-        said = json.dumps(text, ensure_ascii=False)
-        lines += ["", f"System prompt of {'; '.join(names)}:", "", f"    {said}"]
+        instruction = json.dumps(text, ensure_ascii=False)
+        lines += ["", f"System prompt of {'; '.join(names)}:", "", f"    {instruction}"]
     return "\n".join(lines)
 
 
@@ -359,9 +365,9 @@ def find_gaps(workspace: Workspace) -> list[Gap]:
         """SELECT DISTINCT unnest(source_targets) AS name FROM prompts SEMI JOIN kept USING (number)
            ORDER BY name"""
     ).fetchall()
-    found = [_gap(workspace, number, name) for number, name in enumerate(names)]
+    gaps = [_gap(workspace, number, name) for number, name in enumerate(names)]
     kept = workspace.counts["kept"]
-    return found + [Gap(name, kept, 0, None) for (name,) in strangers if name not in names]
+    return gaps + [Gap(name, kept, 0, None) for (name,) in strangers if name not in names]
 
 
 def _gap(workspace: Workspace, number: int, name: str) -> Gap:
@@ -374,18 +380,18 @@ def _gap(workspace: Workspace, number: int, name: str) -> Gap:
     return Gap(name, missing, unscored, file)
 
 
-def write_gaps(workspace: Workspace, folder: Path, found: Sequence[Gap]) -> None:
+def write_gaps(workspace: Workspace, folder: Path, gaps: Sequence[Gap]) -> None:
     """``gaps.md`` and a prompt file per target with gaps."""
-    for number, gap in enumerate(found):
+    for number, gap in enumerate(gaps):
         if gap.file is not None:
             (folder / GAPS_FOLDER).mkdir(exist_ok=True)
             with (folder / gap.file).open("w", encoding="utf-8", newline="\n") as lines:
                 for identity, prompt in chain.from_iterable(workspace.database.batches(_OPEN, [number])):
                     lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
-    (folder / GAPS_FILE).write_text(_gaps(workspace, found), encoding="utf-8", newline="\n")
+    (folder / GAPS_FILE).write_text(_gaps(workspace, gaps), encoding="utf-8", newline="\n")
 
 
-def _gaps(workspace: Workspace, found: Sequence[Gap]) -> str:
+def _gaps(workspace: Workspace, gaps: Sequence[Gap]) -> str:
     lines = [
         "# Gaps",
         "",
@@ -394,12 +400,14 @@ def _gaps(workspace: Workspace, found: Sequence[Gap]) -> str:
         "again with `../responses` as one more `--responses`.",
         "",
     ]
-    open_gaps = [gap for gap in found if gap.missing + gap.unscored]
+    open_gaps = [gap for gap in gaps if gap.missing + gap.unscored]
     if not open_gaps:
         return "\n".join([*lines, "None: every target has answered every prompt.", ""])
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
     lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
-        told = how_to_fill(workspace.inputs.targets.get(gap.target), gap.file, workspace.inputs.labelled_by)
-        lines += ["", f"## {markdown_line(gap.target)}", "", *told]
+        instructions = how_to_fill(
+            workspace.inputs.targets.get(gap.target), gap.file, workspace.inputs.labelled_by
+        )
+        lines += ["", f"## {markdown_line(gap.target)}", "", *instructions]
     return "\n".join([*lines, ""])

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Final
 
-from overbench.release.build import Say, Workspace
+from overbench.release.build import ReportProgress, Workspace
 from overbench.release.prompt_records import CONVERSATION_MARK, spelling_id
 from overbench.release.release_inputs import PromptSource, ReleaseInputs
 from overbench.release.replies import (
@@ -109,7 +109,9 @@ _REPLACED: Final = """
 SELECT rank, count(DISTINCT number) FROM verdicts ANTI JOIN counting USING (number, rank) GROUP BY rank"""
 
 
-def join_verdicts(workspace: Workspace, say: Say, *, quoting: bool = False) -> Counter[str]:
+def join_verdicts(
+    workspace: Workspace, report_progress: ReportProgress, *, quoting: bool = False
+) -> Counter[str]:
     """Fill ``cells`` and ``details``: target by target, from logs, runs, earlier releases and outcome tables.
 
     Args:
@@ -138,7 +140,7 @@ def join_verdicts(workspace: Workspace, say: Say, *, quoting: bool = False) -> C
             database.connection.execute(statement, [number])
         answered = database.number("SELECT count(*) FROM joined")
         database.connection.execute("TRUNCATE verdicts")
-        say(f"{name}: {number_of(answered, 'prompt')} answered.")
+        report_progress(f"{name}: {number_of(answered, 'prompt')} answered.")
     replaced.pop(_rank_of_logs(inputs), None)
     workspace.counts |= {"replies_to_other_prompts": strangers.total(), "cells_replaced": replaced.total()}
     more_unsafe = database.number("SELECT count(*) FROM unsafe_prompts") - unsafe_in_sources

@@ -135,7 +135,7 @@ class ReleaseDiff:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for ``json.dumps``; rates as ``refused`` and ``n``."""
-        return {**asdict(self), "rates": [one.to_json() for one in self.rates]}
+        return {**asdict(self), "rates": [change.to_json() for change in self.rates]}
 
     def lines(self) -> list[str]:
         """For the terminal: counts, the first few of each list, and the rates."""
@@ -159,14 +159,17 @@ class ReleaseDiff:
             f"{changed:,} changed",
         ]
         if self.cells_changed:
-            rows = [(f"{one.old} -> {one.new}", one.cells, one.target) for one in self.cells_changed]
+            rows = [
+                (f"{change.old} -> {change.new}", change.cells, change.target)
+                for change in self.cells_changed
+            ]
             lines += terminal_lines(table_of(("label", "cells", "target"), rows))
         lines += [f"  + target {printable(target)}" for target in self.targets_added]
         lines += [f"  - target {printable(target)}" for target in self.targets_removed]
         columns = ("OSR", "old", "new", "on the prompts of both: old", "new")
         rates = [
-            (one.target, *map(_rate_cell, (one.old, one.new, one.common_old, one.common_new)))
-            for one in self.rates
+            (change.target, *map(_rate_cell, (change.old, change.new, change.common_old, change.common_new)))
+            for change in self.rates
         ]
         return [*lines, *terminal_lines(table_of(columns, rates), indent=0)]
 
@@ -236,7 +239,7 @@ def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                             f"id, target, label, {share_sql('refused', rows.columns)} AS share"
                         )
                     elif lacking := {*OPTIONAL} - {*rows.columns}:
-                        rows = rows.project(", ".join(["*", *(f"NULL AS {one}" for one in lacking)]))
+                        rows = rows.project(", ".join(["*", *(f"NULL AS {column}" for column in lacking)]))
                     rows.create_view(f"{age}_{table}")
             yield database
     except duckdb.Error as error:
@@ -300,9 +303,9 @@ def _rate_cell(rate: Rate) -> Cell:
 
 def _listed(mark: str, prompts: Sequence[MovedPrompt | PromptChange]) -> list[str]:
     lines = []
-    for one in prompts[:EXAMPLES]:
-        what = f"  ({', '.join(one.columns)})" if isinstance(one, PromptChange) else ""
-        lines.append(f"  {mark} {printable(one.id)}  {printable(one.prompt[:400])[:SHOWN_CHARS]}{what}")
+    for entry in prompts[:EXAMPLES]:
+        what = f"  ({', '.join(entry.columns)})" if isinstance(entry, PromptChange) else ""
+        lines.append(f"  {mark} {printable(entry.id)}  {printable(entry.prompt[:400])[:SHOWN_CHARS]}{what}")
     if (rest := len(prompts) - EXAMPLES) > 0:
         lines.append(f"    and {rest:,} more")
     return lines

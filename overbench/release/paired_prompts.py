@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overbench.release.build import Say, Workspace
+from overbench.release.build import ReportProgress, Workspace
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.text import number_of
 
@@ -23,7 +23,7 @@ def check_pairs(workspace: Workspace) -> None:
         )
 
 
-def settle_pairs(workspace: Workspace, say: Say) -> None:
+def settle_pairs(workspace: Workspace, report_progress: ReportProgress) -> None:
     """Take the ``pair_id`` from every prompt whose other half does not stay, so that those left are pairs."""
     whole = " INTERSECT ".join(
         f"SELECT pair_id FROM prompts SEMI JOIN {kept} USING (number) GROUP BY pair_id HAVING count(*) = 1"
@@ -37,7 +37,7 @@ def settle_pairs(workspace: Workspace, say: Say) -> None:
     )
     workspace.database.connection.execute("UPDATE prompts SET pair_id = NULL WHERE number IN (FROM halves)")
     workspace.counts["pairs"] = workspace.database.number("SELECT count(DISTINCT pair_id) FROM prompts")
-    say(f"{number_of(workspace.counts['pairs'], 'pair')} of a harmless and an unsafe prompt.")
+    report_progress(f"{number_of(workspace.counts['pairs'], 'pair')} of a harmless and an unsafe prompt.")
     if lost:
         workspace.notes.append(
             f"In no pair here: {number_of(lost, 'prompt')} with a pair_id whose other half was dropped, or "

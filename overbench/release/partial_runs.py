@@ -62,19 +62,19 @@ def _totals(run: LoggedRun) -> dict[str, int]:
     return totals if isinstance(totals, dict) else {}
 
 
-def estimates_of_all(run: LoggedRun, asked: Mapping[str, SideSoFar] | None = None) -> str:
+def estimates_of_all(run: LoggedRun, logged_sides: Mapping[str, SideSoFar] | None = None) -> str:
     """The rates on all prompts of a set of which a run asked only some, in words; "" where it asked all.
 
     Args:
-        asked: side -> what the run's log tells of it, from a caller that has read the log; by default it is
-            read here.
+        logged_sides: side -> what the run's log tells of it, from a caller that has read the log; by default
+            it is read here.
 
     Raises:
         OverbenchError: its log can't be read.
     """
     if (part := random_part(run)) is None:
         return ""
-    sides = sides_asked(run) if asked is None else asked
+    sides = sides_asked(run) if logged_sides is None else logged_sides
     texts = {label: estimate_text(side, part.width) for label, side in sides.items()}
     return "; ".join(f"{label} prompts: {text}" if len(texts) > 1 else text for label, text in texts.items())
 

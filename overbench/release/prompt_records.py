@@ -131,8 +131,8 @@ def _outcome_prompts(table: OutcomeTable, source: PromptSource, aliases: Aliases
     row calls it unsafe."""
     seen: set[tuple[str, bool]] = set()
     for where, row in table.rows():
-        told = {name: row.raw.get(name) for name in ("prompt_label", "label", "category")}
-        record = _record({"prompt": row.prompt, **told}, where, source, aliases)
+        columns = {name: row.raw.get(name) for name in ("prompt_label", "label", "category")}
+        record = _record({"prompt": row.prompt, **columns}, where, source, aliases)
         if (record.prompt, record.unsafe) not in seen:
             seen.add((record.prompt, record.unsafe))
             yield record
@@ -163,48 +163,48 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
 
 
 def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: Aliases) -> PromptRecord:
-    told = {column: value for column, value in raw.items() if value is not None and value != ""}
-    prompt, messages = prompt_and_messages(told, where)
+    fields = {column: value for column, value in raw.items() if value is not None and value != ""}
+    prompt, messages = prompt_and_messages(fields, where)
     if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > MAX_PROMPT_CHARS:
-        found = "none" if prompt is None else f"{str(prompt)[:60]!r}"
+        prompt_text = "none" if prompt is None else f"{str(prompt)[:60]!r}"
         raise OverbenchError(
             f"{where}: expected a 'prompt' with text, at most {MAX_PROMPT_CHARS:,} characters, found "
-            f"{found}. Mend or remove the row."
+            f"{prompt_text}. Mend or remove the row."
         )
     if not prompt.isascii():
         # Lone surrogates can stand in JSON escapes but are no Unicode text, which Parquet holds.
         prompt = encodable(prompt)
-    category = told.get("category")
+    category = fields.get("category")
     if category is not None and not isinstance(category, str):
         raise OverbenchError(f"{where}: expected 'category' to be text, got {category!r}. Mend the row.")
-    evidence = _text(told, "category_evidence") or (GIVEN if category else None)
-    or_bench_category = _text(told, "or_bench_category") or _or_bench(category)
+    evidence = _text(fields, "category_evidence") or (GIVEN if category else None)
+    or_bench_category = _text(fields, "or_bench_category") or _or_bench(category)
     if (source.release or source.target) and not str(evidence).startswith((GIVEN, "judge:")):
         # By keywords, when the run or the release was written: today's list, or a judge, decides.
         category = evidence = or_bench_category = None
     if source.target:
         made_for = [source.target.target]
     else:
-        column = "source_targets" if "source_targets" in told else "source_target"
-        made_for = [aliases.name(target) for target in _words(told, column, where)]
+        column = "source_targets" if "source_targets" in fields else "source_target"
+        made_for = [aliases.name(target) for target in _words(fields, column, where)]
     return PromptRecord(
         prompt=prompt,
         category=category,
         category_evidence=evidence,
         or_bench_category=or_bench_category,
-        features=() if source.random_words else _words(told, "features", where),
-        sources=_words(told, "sources", where) if source.release else [source.name],
-        seed_id=_text(told, "seed_id"),
-        round=_round(told, where),
+        features=() if source.random_words else _words(fields, "features", where),
+        sources=_words(fields, "sources", where) if source.release else [source.name],
+        seed_id=_text(fields, "seed_id"),
+        round=_round(fields, where),
         source_targets=made_for,
-        generator=_text(told, "generator"),
-        moderation=_moderation(told),
-        pair_id=_text(told, "pair_id"),
-        field=_text(told, "field"),
-        form=_text(told, "form"),
+        generator=_text(fields, "generator"),
+        moderation=_moderation(fields),
+        pair_id=_text(fields, "pair_id"),
+        field=_text(fields, "field"),
+        form=_text(fields, "form"),
         messages=_messages_json(messages),
-        predicted_refusal_share=_predicted(told, where),
-        unsafe=told_label(told, where) == "unsafe",
+        predicted_refusal_share=_predicted(fields, where),
+        unsafe=told_label(fields, where) == "unsafe",
     )
 
 
@@ -217,12 +217,12 @@ def _or_bench(category: str | None) -> str | None:
     return category if category in OR_BENCH_CATEGORIES else None
 
 
-def _text(told: Mapping[str, Any], column: str) -> str | None:
-    return encodable(str(told[column])) if column in told else None
+def _text(fields: Mapping[str, Any], column: str) -> str | None:
+    return encodable(str(fields[column])) if column in fields else None
 
 
-def _words(told: Mapping[str, Any], column: str, where: str) -> list[str]:
-    value = told.get(column, [])
+def _words(fields: Mapping[str, Any], column: str, where: str) -> list[str]:
+    value = fields.get(column, [])
     if isinstance(value, str):
         parts = map(str.strip, value.split(";")) if column == "features" else [value]
         return list(filter(None, parts))
@@ -231,33 +231,33 @@ def _words(told: Mapping[str, Any], column: str, where: str) -> list[str]:
     raise OverbenchError(f"{where}: expected {column!r} to be a list of texts, got {value!r}. Mend the row.")
 
 
-def _round(told: Mapping[str, Any], where: str) -> int | None:
+def _round(fields: Mapping[str, Any], where: str) -> int | None:
     try:
-        return int(str(told["round"])) if "round" in told else None
+        return int(str(fields["round"])) if "round" in fields else None
     except ValueError:
         raise OverbenchError(
-            f"{where}: expected 'round' to be a whole number, got {told['round']!r}. Mend the row."
+            f"{where}: expected 'round' to be a whole number, got {fields['round']!r}. Mend the row."
         ) from None
 
 
-def _predicted(told: Mapping[str, Any], where: str) -> float | None:
-    if "predicted_refusal_share" not in told:
+def _predicted(fields: Mapping[str, Any], where: str) -> float | None:
+    if "predicted_refusal_share" not in fields:
         return None
     try:
-        share = float(told["predicted_refusal_share"])
+        share = float(fields["predicted_refusal_share"])
     except (TypeError, ValueError):
         share = math.nan
     if not 0 <= share <= 1:
         raise OverbenchError(
             f"{where}: expected 'predicted_refusal_share' to be a number from 0 to 1, got "
-            f"{told['predicted_refusal_share']!r}. Mend the row."
+            f"{fields['predicted_refusal_share']!r}. Mend the row."
         )
     return share
 
 
-def _moderation(told: Mapping[str, Any]) -> str | None:
+def _moderation(fields: Mapping[str, Any]) -> str | None:
     """As JSON text; text that is JSON already stays as it is."""
-    votes = told.get("moderation")
+    votes = fields.get("moderation")
     if isinstance(votes, str):
         try:
             json.loads(votes)

@@ -83,8 +83,8 @@ def check_sums(folder: Path) -> None:
             raise OverbenchError(
                 f"{sums} speaks of {name or line!r}, which isn't there. Copy the release again whole."
             )
-        if (found := sha256_of(file)) != expected:
+        if (checksum := sha256_of(file)) != expected:
             raise OverbenchError(
-                f"{file} is not what it was when the release was made (its SHA-256 is {found[:12]}..., "
+                f"{file} is not what it was when the release was made (its SHA-256 is {checksum[:12]}..., "
                 f"{CHECKSUMS_FILE} has {expected[:12]}...). Copy it again, or make the release anew."
             )

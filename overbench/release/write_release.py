@@ -46,18 +46,20 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-    from overbench.release.build import Say, Workspace
+    from overbench.release.build import ReportProgress, Workspace
 
 BATCH = 100_000
 
 
-def write_release(workspace: Workspace, folder: Path, name: str, out: Path, say: Say) -> dict[str, Any]:
+def write_release(
+    workspace: Workspace, folder: Path, name: str, out: Path, report_progress: ReportProgress
+) -> dict[str, Any]:
     """Write all files of a release into ``folder``; returns what ``release.json`` holds.
 
     Raises:
         OSError: a file cannot be written.
     """
-    choosing = choose_hard(workspace, say)
+    choosing = choose_hard(workspace, report_progress)
     data_version = f"{name} {workspace.settings.version}"
     _write_prompts(workspace, folder, data_version)
     _write_unsafe(workspace, folder, data_version)
@@ -105,12 +107,12 @@ def write_release(workspace: Workspace, folder: Path, name: str, out: Path, say:
             workspace.settings.about,
         ),
     )
-    say(f"{number_of(workspace.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
+    report_progress(f"{number_of(workspace.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
     for note in workspace.notes:
-        say(f"Note: {note}")
+        report_progress(f"Note: {note}")
     open_cells = sum(gap.missing + gap.unscored for gap in missing)
     if open_cells:
-        say(f"{open_cells:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
+        report_progress(f"{open_cells:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
     return facts
 
 
@@ -212,19 +214,19 @@ def _prompt_table(
 
 def _categories(workspace: Workspace, batch: pyarrow.RecordBatch) -> dict[str, list[str | None]]:
     """The columns of categories: as the sources have them, else by a judge, else by keywords."""
-    found: dict[str, list[str | None]] = {
+    columns: dict[str, list[str | None]] = {
         name: [] for name in ("category", "category_evidence", "or_bench_category")
     }
-    rows = list(zip(*(batch[name].to_pylist() for name in ("prompt", "features", *found)), strict=True))
+    rows = list(zip(*(batch[name].to_pylist() for name in ("prompt", "features", *columns)), strict=True))
     judged = iter(
         _judged(workspace, [(prompt, features) for prompt, features, given, *_ in rows if not given])
     )
     for prompt, features, category, evidence, or_bench in rows:
         ours = categorise(prompt, features) if category or workspace.category_judge is None else next(judged)
-        found["category"].append(category or ours.category)
-        found["category_evidence"].append(evidence if category else ours.evidence)
-        found["or_bench_category"].append(or_bench or ours.or_bench_category)
-    return found
+        columns["category"].append(category or ours.category)
+        columns["category_evidence"].append(evidence if category else ours.evidence)
+        columns["or_bench_category"].append(or_bench or ours.or_bench_category)
+    return columns
 
 
 def _judged(workspace: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Categorised]:
@@ -233,11 +235,11 @@ def _judged(workspace: Workspace, rows: Sequence[tuple[str, Sequence[str]]]) -> 
     from generators.categories.category_judge import evidence_of, judge_categories
 
     prompts, features = [prompt for prompt, _ in rows], [words for _, words in rows]
-    found = judge_categories(prompts, features, judge) if rows else []
-    filed = sum(one.evidence == evidence_of(judge) for one in found)
-    for name, n in (("judge_asked", len(found)), ("judge_filed", filed)):
+    categories = judge_categories(prompts, features, judge) if rows else []
+    filed = sum(category.evidence == evidence_of(judge) for category in categories)
+    for name, n in (("judge_asked", len(categories)), ("judge_filed", filed)):
         workspace.counts[name] = workspace.counts.get(name, 0) + n
-    return found
+    return categories
 
 
 def _named(lists: pyarrow.Array, names: pyarrow.Array) -> pyarrow.Array:

@@ -81,8 +81,8 @@ class Families:
         """What is known of a target's checkpoint: by its name or, where an alias hides that, by the arguments
         that it was asked with."""
         names = [target.checkpoint, *_NAMED.findall(target.model_args or "")]
-        found = [self.facts(name) for name in names]
-        return next((facts for facts in found if facts.family), found[0])
+        candidates = [self.facts(name) for name in names]
+        return next((facts for facts in candidates if facts.family), candidates[0])
 
     def facts(self, checkpoint: str) -> ModelFacts:
         """What is known of a checkpoint by its name: ``ORG/NAME``, a path, an API's name."""

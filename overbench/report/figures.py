@@ -168,21 +168,25 @@ def _bars(picture: BarChart, theme: Theme, width: float) -> Figure:
     height = 0.65 + legend + len(picture.rows) * (0.14 + 0.22 * series + (0.22 if narrow else 0))
     figure, axes = new_figure(width, height)
     places = np.arange(len(picture.rows), dtype=float)
-    for number, one in enumerate(picture.series):
+    for number, bars in enumerate(picture.series):
         at = places + (number - (series - 1) / 2) * thickness + (0.1 if narrow else 0)
-        values = np.array(one.values, dtype=float)
+        values = np.array(bars.values, dtype=float)
         axes.barh(
-            at, values, height=thickness * 0.9, color=theme.series[number % len(theme.series)], label=one.name
+            at,
+            values,
+            height=thickness * 0.9,
+            color=theme.series[number % len(theme.series)],
+            label=bars.name,
         )
-        ends = np.array(one.highs or one.values, dtype=float)
-        if one.lows:
-            spread = np.vstack([values - np.array(one.lows), ends - values]).clip(min=0)
+        ends = np.array(bars.highs or bars.values, dtype=float)
+        if bars.lows:
+            spread = np.vstack([values - np.array(bars.lows), ends - values]).clip(min=0)
             axes.errorbar(values, at, xerr=spread, fmt="none", ecolor=theme.ink, elinewidth=1, capsize=2)
-        for place, value, end in zip(at, values, ends, strict=True):
+        for position, value, end in zip(at, values, ends, strict=True):
             shown = "none" if math.isnan(value) else f"{100 * value:.0f} %"
             start = 0.0 if math.isnan(value) else end
             axes.annotate(
-                shown, (start, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+                shown, (start, position), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
             )
     _bar_axes(axes, picture, theme, narrow)
     if series > 1:
@@ -234,7 +238,7 @@ def _legend_columns(series: Sequence[Series], width: float) -> int:
 def _bar_axes(axes: Axes, picture: BarChart | StackedChart, theme: Theme, narrow: bool) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    highest = max((v for one in picture.series for v in one.highs or one.values if v == v), default=1.0)
+    highest = max((v for bars in picture.series for v in bars.highs or bars.values if v == v), default=1.0)
     if isinstance(picture, StackedChart):
         highest = 1.0
     axes.set_xlim(0, min(1.15, max(0.05, highest) * (1.25 if narrow else 1.1)))
@@ -246,9 +250,9 @@ def _bar_axes(axes: Axes, picture: BarChart | StackedChart, theme: Theme, narrow
     axes.set_yticks(range(len(picture.rows)), [] if narrow else [short(name, 44) for name in picture.rows])
     if narrow:
         # No room for names beside the bars: they stand above them.
-        for place, name in enumerate(picture.rows):
+        for row, name in enumerate(picture.rows):
             axes.annotate(
-                short(name, 46), (0, place - 0.36), xytext=(2, 0), textcoords="offset points", va="center"
+                short(name, 46), (0, row - 0.36), xytext=(2, 0), textcoords="offset points", va="center"
             )
     axes.set_ylim(len(picture.rows) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)

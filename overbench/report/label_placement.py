@@ -52,11 +52,11 @@ def place_labels(
     away = np.hypot(*(np.array(points)[:, None] - np.array(points)[None]).T)
     order = np.argsort((away > 50).sum(axis=0), kind="stable")
     for _ in range(_PASSES):
-        for one in map(int, order):
-            boxes, far = _candidates(points[one], sizes[one])
-            others = np.delete(placed, one, axis=0)
+        for index in map(int, order):
+            boxes, far = _candidates(points[index], sizes[index])
+            others = np.delete(placed, index, axis=0)
             others = others[~np.isnan(others[:, 0])]
-            width, height = sizes[one]
+            width, height = sizes[index]
             cost = (
                 far
                 + _LEAVES * (width * height - _overlap(boxes, np.array([inside])))
@@ -64,7 +64,7 @@ def place_labels(
                 + _ON_MARKER * _overlap(boxes, markers)
                 + _ON_LINE * _overlap(boxes, crossed)
             )
-            placed[one] = boxes[int(cost.argmin())]
+            placed[index] = boxes[int(cost.argmin())]
     return [((left + right) / 2, (low + high) / 2) for left, low, right, high in placed.tolist()]
 
 
@@ -75,19 +75,19 @@ def _candidates(
     import numpy as np
 
     (x, y), (width, height) = point, size
-    found, far = [], []
+    boxes, far = [], []
     for distance in _DISTANCES:
         for step in range(_DIRECTIONS):
             angle = 2 * math.pi * step / _DIRECTIONS
             right, up = math.cos(angle), math.sin(angle)
             middle_x = x + right * (distance + width / 2)
             middle_y = y + up * (distance + height / 2)
-            found.append(
+            boxes.append(
                 (middle_x - width / 2, middle_y - height / 2, middle_x + width / 2, middle_y + height / 2)
             )
             # Beside is read more easily than above.
             far.append(distance + 3 * abs(up) + (1 if right < 0 else 0))
-    return np.array(found), np.array(far)
+    return np.array(boxes), np.array(far)
 
 
 def _overlap(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

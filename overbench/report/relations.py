@@ -33,11 +33,11 @@ class Relation:
 def comparable_sets(inputs: Inputs) -> list[PromptSet]:
     """The sets of the report; of a release whose sources were put to different targets those of its sources,
     most targets first, in place of the whole, where each target would be rated on other prompts."""
-    if len({one.matrix.targets for one in inputs.parts}) < 2:
+    if len({part.matrix.targets for part in inputs.parts}) < 2:
         return list(inputs.sets)
-    parts = sorted(inputs.parts, key=lambda one: (-len(one.matrix.targets), one.name))
-    shown = {ALL, HARD, *(one.name for one in parts)}
-    return [*parts, *(one for one in inputs.sets if one.name not in shown)]
+    parts = sorted(inputs.parts, key=lambda part: (-len(part.matrix.targets), part.name))
+    shown = {ALL, HARD, *(part.name for part in parts)}
+    return [*parts, *(prompt_set for prompt_set in inputs.sets if prompt_set.name not in shown)]
 
 
 def plain_targets(targets: Sequence[TargetRecord]) -> dict[str, TargetRecord]:
@@ -59,22 +59,22 @@ def relations(targets: Sequence[TargetRecord], facts: Mapping[str, ModelFacts]) 
         facts: what is known of each target's checkpoint.
     """
     plain = plain_targets(targets)
-    found = [
+    pairs = [
         Relation(base.target, target.target, _what_differs(base, target))
         for target in targets
         if (base := plain[_checkpoint(target)]) is not target
     ]
     lines = defaultdict(list)
     for target in plain.values():
-        known = facts[target.target]
-        if known.line and known.released:
-            lines[known.line, None if math.isnan(known.size) else known.size].append(target.target)
+        model = facts[target.target]
+        if model.line and model.released:
+            lines[model.line, None if math.isnan(model.size) else model.size].append(target.target)
     for versions in lines.values():
         order = sorted(versions, key=lambda target: (facts[target].released, target))
         for first, second in pairwise(order):
             if facts[first].released < facts[second].released:
-                found.append(Relation(first, second, VERSION))
-    return sorted(found, key=lambda change: (change.first, change.second))
+                pairs.append(Relation(first, second, VERSION))
+    return sorted(pairs, key=lambda change: (change.first, change.second))
 
 
 def _checkpoint(target: TargetRecord) -> str:
@@ -95,11 +95,11 @@ def _plainness(target: TargetRecord) -> tuple[object, ...]:
 
 
 def _what_differs(first: TargetRecord, second: TargetRecord) -> str:
-    told = [name.replace("_", " ") for name in differing([first, second])]
+    differences = [name.replace("_", " ") for name in differing([first, second])]
     if first.apply_chat_template != second.apply_chat_template:
-        told.insert(0, "chat template")
+        differences.insert(0, "chat template")
     if first.system_instruction != second.system_instruction:
-        told.insert(0, "system prompt")
+        differences.insert(0, "system prompt")
     if _REVISION.findall(first.checkpoint) != _REVISION.findall(second.checkpoint):
-        told.insert(0, "revision")
-    return ", ".join(told) or "name alone"
+        differences.insert(0, "revision")
+    return ", ".join(differences) or "name alone"

@@ -80,8 +80,8 @@ class Scatter:
         """The points in words where they are few, else the ends, for those who can't see them."""
         order = sorted(self.points, key=lambda point: (point.x, -point.y))
         shown = order if len(order) <= 8 else [*order[:3], *order[-3:]]
-        told = "; ".join(f"{one.name}: {self._x(one.x)}, {100 * one.y:.0f} %" for one in shown)
-        return f"{self.x_axis}, and {self.y_axis}: {number_of(len(order), 'point')}. {told}."
+        points_text = "; ".join(f"{point.name}: {self._x(point.x)}, {100 * point.y:.0f} %" for point in shown)
+        return f"{self.x_axis}, and {self.y_axis}: {number_of(len(order), 'point')}. {points_text}."
 
     def _x(self, value: float) -> str:
         return f"{value:g}" if self.sizes else f"{100 * value:.0f} %"
@@ -98,8 +98,8 @@ def scatter(picture: Scatter, theme: Theme, width: float) -> Figure:
     kinds = list(dict.fromkeys(arrow.kind for arrow in picture.arrows))
     handles = [_marker(*looks[family], theme) for family in families]
     handles += [
-        Line2D([], [], color=theme.ink, linewidth=1, linestyle=_LINES[place % len(_LINES)])
-        for place in range(len(kinds))
+        Line2D([], [], color=theme.ink, linewidth=1, linestyle=_LINES[index % len(_LINES)])
+        for index in range(len(kinds))
     ]
     columns = 2 if narrow else 5
     rows = math.ceil(len(handles) / columns) if len(handles) > 1 else 0
@@ -131,7 +131,7 @@ def scatter(picture: Scatter, theme: Theme, width: float) -> Figure:
     if rows:
         labels = [*families, *kinds]
         figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=8)
-    names = [str(place) for place in range(1, len(picture.points) + 1)]
+    names = [str(number) for number in range(1, len(picture.points) + 1)]
     if numbered:
         shown = shortened([point.name for point in picture.points], 42 if narrow else 34)
         key = [_marker(*looks[point.family or OTHER], theme) for point in picture.points]
@@ -145,11 +145,11 @@ def scatter(picture: Scatter, theme: Theme, width: float) -> Figure:
 
 def _looks(picture: Scatter, theme: Theme) -> dict[str, tuple[str, str]]:
     """Colour and shape of each family; both change, so that either tells them apart."""
-    found = {point.family for point in picture.points} - {"", OTHER}
+    families = {point.family for point in picture.points} - {"", OTHER}
     looks = {
-        family: (theme.series[place % (len(theme.series) - 1)], _MARKERS[place % len(_MARKERS)])
-        for place, family in enumerate(dict.fromkeys((*picture.families, *sorted(found))))
-        if family in found
+        family: (theme.series[index % (len(theme.series) - 1)], _MARKERS[index % len(_MARKERS)])
+        for index, family in enumerate(dict.fromkeys((*picture.families, *sorted(families))))
+        if family in families
     }
     if any(point.family in ("", OTHER) for point in picture.points):
         looks[OTHER] = (theme.series[-1], ".")
@@ -205,10 +205,10 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
     percents = FuncFormatter(lambda share, _: f"{100 * share:g} %")
 
     def ends(values: Sequence[tuple[float, tuple[float, float]]]) -> tuple[float, float]:
-        found = [one for value, ends in values for one in (value, *ends) if not math.isnan(one)]
-        return min(found, default=0.0), max(found, default=1.0)
+        numbers = [number for value, ends in values for number in (value, *ends) if not math.isnan(number)]
+        return min(numbers, default=0.0), max(numbers, default=1.0)
 
-    low, high = ends([(one.y, one.y_ends) for one in picture.points])
+    low, high = ends([(point.y, point.y_ends) for point in picture.points])
     low, high = (low, 1.0) if picture.corner else (0.0, high)
     room = max(high - low, 0.02)
     bottom, top = max(low - 0.06 * room, -0.02), high + 0.09 * room
@@ -217,7 +217,7 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
     axes.set_yticks(
         [tick for tick in axes.get_yticks() if max(bottom, 0) - _EDGE <= tick <= min(top, 1) + _EDGE]
     )
-    left, right = ends([(one.x, one.x_ends) for one in picture.points])
+    left, right = ends([(point.x, point.x_ends) for point in picture.points])
     if picture.sizes:
         axes.set_xscale("log")
         axes.set_xlim(left / 1.5, right * 2.2)
@@ -262,13 +262,13 @@ def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], th
     def box(of: Any) -> Box:
         return tuple(float(end) * scale for end in of.extents)  # type: ignore[return-value]
 
-    points = [at(one.x, one.y) for one in picture.points]
+    points = [at(point.x, point.y) for point in picture.points]
     lines = []
-    for one, (x, y) in zip(picture.points, points, strict=True):
-        if not math.isnan(one.x_ends[0]):
-            lines.append((at(one.x_ends[0], one.y)[0], y - 0.5, at(one.x_ends[1], one.y)[0], y + 0.5))
-        if not math.isnan(one.y_ends[0]):
-            lines.append((x - 0.5, at(one.x, one.y_ends[0])[1], x + 0.5, at(one.x, one.y_ends[1])[1]))
+    for point, (x, y) in zip(picture.points, points, strict=True):
+        if not math.isnan(point.x_ends[0]):
+            lines.append((at(point.x_ends[0], point.y)[0], y - 0.5, at(point.x_ends[1], point.y)[0], y + 0.5))
+        if not math.isnan(point.y_ends[0]):
+            lines.append((x - 0.5, at(point.x, point.y_ends[0])[1], x + 0.5, at(point.x, point.y_ends[1])[1]))
     taken = [box(text.get_window_extent()) for text in axes.texts if text.get_text()]
     probes = [axes.text(0, 0, name, fontsize=8) for name in names]
     sizes = [
@@ -277,12 +277,12 @@ def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], th
     for probe in probes:
         probe.remove()
     places = place_labels(points, sizes, box(axes.get_window_extent()), lines, taken)
-    for one, name, (x, y), place, size in zip(picture.points, names, points, places, sizes, strict=True):
-        gap = math.hypot(*(max(abs(a - b) - s / 2, 0) for a, b, s in zip(place, (x, y), size, strict=True)))
+    for point, name, (x, y), centre, size in zip(picture.points, names, points, places, sizes, strict=True):
+        gap = math.hypot(*(max(abs(a - b) - s / 2, 0) for a, b, s in zip(centre, (x, y), size, strict=True)))
         axes.annotate(
             name,
-            (one.x, one.y),
-            xytext=(place[0] - x, place[1] - y),
+            (point.x, point.y),
+            xytext=(centre[0] - x, centre[1] - y),
             textcoords="offset points",
             ha="center",
             va="center",

@@ -45,10 +45,10 @@ class PromptSet:
     @property
     def title(self) -> str:
         """Name and size."""
-        return f"{self.name} ({_asked(self.matrix, 'prompt')})"
+        return f"{self.name} ({_prompt_count(self.matrix, 'prompt')})"
 
 
-def _asked(matrix: ResponseMatrix, noun: str) -> str:
+def _prompt_count(matrix: ResponseMatrix, noun: str) -> str:
     """How many prompts a set has; where all targets were asked a part of it, of how many."""
     prompts, wholes = len(matrix.prompt_ids), {matrix.asked_of.get(target, 0) for target in matrix.targets}
     if len(wholes) == 1 and max(wholes) > prompts:
@@ -77,7 +77,7 @@ class UnsafeSet:
     @property
     def title(self) -> str:
         """Name and size."""
-        return f"{self.name} ({_asked(self.refused, 'unsafe prompt')})"
+        return f"{self.name} ({_prompt_count(self.refused, 'unsafe prompt')})"
 
     def correct_refusals(self) -> dict[str, Rate]:
         """Target -> refused (blocked included) of its scored replies."""

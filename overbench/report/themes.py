@@ -42,7 +42,7 @@ class Theme:
 def legible_on(colour: str) -> str:
     """Black or white, whichever has more contrast (WCAG 2.2, relative luminance); seaborn's choice is
     hard to read on orange."""
-    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    shares = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"

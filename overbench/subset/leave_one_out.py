@@ -42,7 +42,7 @@ class SubsetError:
 
 def by_traits(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
     """What prompts are ordered by: their traits, by the targets kept."""
-    return [float(one) for one in fit_traits(matrix.values[:, list(kept)]).traits]
+    return [float(trait) for trait in fit_traits(matrix.values[:, list(kept)]).traits]
 
 
 def left_out_errors(
@@ -72,17 +72,17 @@ def left_out_errors(
     for target in tqdm(matrix.targets, "left out", unit=" targets", disable=None, leave=False):
         if (matrix.column(target) != MISSING).mean() < ANSWERED:
             continue
-        kept = [place for place, one in enumerate(matrix.targets) if groups[one] != groups[target]]
+        kept = [column for column, other in enumerate(matrix.targets) if groups[other] != groups[target]]
         traits, values = np.round(order_by(matrix, kept), 6), matrix.column(target)
         truth = float(values[values != MISSING].mean())
         rng = np.random.default_rng(0)
-        found = []
+        errors = []
         for _ in range(draws):
             order = np.lexsort((rng.random(len(traits)), traits))  # as trait_order, faster
             chosen = values[order[every_kth(places, size, int(rng.integers(len(places))))]]
-            one = estimate(chosen[chosen != MISSING].tolist(), len(values))
-            found.append((abs(one.value - truth), one.low <= truth <= one.high, one.high - one.low))
-        per_target.append(np.mean(found, axis=0))
+            rate = estimate(chosen[chosen != MISSING].tolist(), len(values))
+            errors.append((abs(rate.value - truth), rate.low <= truth <= rate.high, rate.high - rate.low))
+        per_target.append(np.mean(errors, axis=0))
     if not per_target:
         return None
     means = np.mean(per_target, axis=0)

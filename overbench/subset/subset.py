@@ -74,11 +74,11 @@ class SubsetMark:
     @classmethod
     def parsed(cls, text: object) -> SubsetMark | None:
         """The inverse of ``str``; None where the text is no such mark."""
-        found = _MARK.fullmatch(text) if isinstance(text, str) else None
-        if found is None:
+        match = _MARK.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
             return None
-        size, total, seed = (int(found[name]) for name in ("size", "total", "seed"))
-        return cls(found["release"], size, total, seed, float(found["error"]) if found["error"] else None)
+        size, total, seed = (int(match[name]) for name in ("size", "total", "seed"))
+        return cls(match["release"], size, total, seed, float(match["error"]) if match["error"] else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class SubsetEstimate(Estimate):
 
 def trait_order(prompt_ids: Sequence[str], traits: NDArray[np.float64], seed: int) -> list[int]:
     """The places of the prompts by trait, those of one trait in random order."""
-    at_random = {one: place for place, one in enumerate(random_order(prompt_ids, seed))}
+    at_random = {identity: rank for rank, identity in enumerate(random_order(prompt_ids, seed))}
     # Rounded: prompts with the same replies have the same trait on every machine.
     return sorted(
         range(len(prompt_ids)), key=lambda i: (round(float(traits[i]), 6), at_random[prompt_ids[i]])
@@ -119,7 +119,7 @@ def estimate(values: Sequence[float], total: int) -> SubsetEstimate:
     if n >= total:
         return SubsetEstimate(rate, rate, rate, n, total=total)
     effective = effective_number(n, total)
-    jumps = sum((one - after) ** 2 for one, after in pairwise(values))
+    jumps = sum((before - after) ** 2 for before, after in pairwise(values))
     if jumps > 0 and 0 < rate < 1:
         effective = rate * (1 - rate) * 2 * n * (n - 1) / jumps / (1 - n / total)
     return SubsetEstimate(rate, *wilson_interval(rate * effective, effective), n, total=total)
@@ -165,17 +165,17 @@ def draw_subset(
     order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, seed)
     total = len(matrix.prompt_ids)
     start = random.Random(f"{seed}").randrange(total)  # noqa: S311 - no secret
-    chosen = {matrix.prompt_ids[place] for place in every_kth(order, size, start)}
+    chosen = {matrix.prompt_ids[row] for row in every_kth(order, size, start)}
     mark = SubsetMark(released_name(release), size, total, seed, error)
     rows = {
         row["id"]: row | {"prompt_label": "safe", "subset": str(mark)}
         for row in release.prompts(columns=("id", "prompt", "category", "features", "round")).to_pylist()
         if row["id"] in chosen
     }
-    told = ("id", "prompt", "prompt_label", "category", "features", "subset", "round", "messages")
+    columns = ("id", "prompt", "prompt_label", "category", "features", "subset", "round", "messages")
     with whole_file(out) as file:
         for identity in random_order(rows, seed):
-            row = {name: rows[identity].get(name) for name in told}
+            row = {name: rows[identity].get(name) for name in columns}
             if not row["messages"]:
                 del row["messages"]
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -195,14 +195,14 @@ def estimates(
         OverbenchError: an id that the release doesn't have.
     """
     matrix = release_matrix(release).answered()
-    if strange := {one for found in answers.values() for one in found}.difference(matrix.prompt_ids):
+    if strange := set[str]().union(*answers.values()).difference(matrix.prompt_ids):
         raise OverbenchError(
             f"{len(strange)} of the subset's prompts are not in {release.folder}: {min(strange)!r}. Give the "
             "release that it was drawn from."
         )
     order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, seed)
-    by_trait = [matrix.prompt_ids[place] for place in order]
+    by_trait = [matrix.prompt_ids[row] for row in order]
     return {
-        target: estimate([found[one] for one in by_trait if one in found], len(by_trait))
-        for target, found in answers.items()
+        target: estimate([shares[identity] for identity in by_trait if identity in shares], len(by_trait))
+        for target, shares in answers.items()
     }

@@ -47,10 +47,10 @@ def estimate_from_logs(
         of_log = log_outcomes(log.run, shared=openings.get(run_key(log.run)))
         outcomes.setdefault(log.target.target, []).extend(of_log)
     if len(marks) != 1:
-        found = "; ".join(f"{file}: {mark}" for mark, file in marks.items()) or "none"
+        listing = "; ".join(f"{file}: {mark}" for mark, file in marks.items()) or "none"
         raise OverbenchError(
             f"Expected the replies to one subset of {release.folder} in {', '.join(map(str, folders))}, "
-            f"found {found}. overbench subset RELEASE --out FILE draws one; lm_eval asks it with "
+            f"found {listing}. overbench subset RELEASE --out FILE draws one; lm_eval asks it with "
             '--metadata \'{"overbench_source": "FILE"}\' --log_samples.'
         )
     [mark] = marks

@@ -95,7 +95,7 @@ def unanswered_section(inputs: Inputs) -> Section:
         "unanswered",
         "What gets no full answer",
         tuple(_paragraphs(inputs, stacks)),
-        tuple(_picture(inputs, [one for one in stacks if one.count.set_name == inputs.main.name])),
+        tuple(_picture(inputs, [stack for stack in stacks if stack.count.set_name == inputs.main.name])),
         (_table(inputs, stacks),),
         folded=folded if examples else (),
     )

@@ -62,11 +62,12 @@ def compare_pairs(matrix: ResponseMatrix) -> list[PairComparison]:
     """
     counts = []
     for first, second in combinations(matrix.targets, 2):
-        one, other = matrix.column(first), matrix.column(second)
-        common = (one != MISSING) & (other != MISSING)
-        one, other = one[common], other[common]
-        both, p = float(one @ other), paired_test(one - other)
-        counts.append((first, second, len(one), both, float(one.sum()) - both, float(other.sum()) - both, p))
+        answers, other_answers = matrix.column(first), matrix.column(second)
+        common = (answers != MISSING) & (other_answers != MISSING)
+        answers, other_answers = answers[common], other_answers[common]
+        both, p = float(answers @ other_answers), paired_test(answers - other_answers)
+        first_alone, second_alone = float(answers.sum()) - both, float(other_answers.sum()) - both
+        counts.append((first, second, len(answers), both, first_alone, second_alone, p))
     corrected = holm([row[-1] for row in counts])
     return [PairComparison(*row, p_holm) for row, p_holm in zip(counts, corrected, strict=True)]
 
@@ -95,17 +96,17 @@ def paired_test(
 
     if not len(differences):
         return math.nan
-    firsts, seconds = (int((differences == one).sum()) for one in (1, -1))
+    firsts, seconds = (int((differences == sign).sum()) for sign in (1, -1))
     if firsts + seconds == np.count_nonzero(differences):
         both = firsts + seconds
         return float(binomtest(firsts, both, 0.5, alternative).pvalue) if both else 1.0
     sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
     # Of n differences of one size, how many come out positive is binomial.
     positive = np.random.default_rng(seed).binomial(counts, 0.5, size=(draws, len(counts)))
-    sums, found = (2 * positive - counts) @ sizes, float(differences.sum())
+    sums, observed = (2 * positive - counts) @ sizes, float(differences.sum())
     if alternative == "two-sided":
-        sums, found = np.abs(sums), abs(found)
-    as_far = sums >= found - 1e-6
+        sums, observed = np.abs(sums), abs(observed)
+    as_far = sums >= observed - 1e-6
     return float((as_far.sum() + 1) / (draws + 1))
 
 
@@ -160,14 +161,16 @@ def ranking_agreement(
 
     both = [target for target in first.targets if target in second.targets]
     targets = tuple(
-        target for target in both if all((one.column(target) != MISSING).any() for one in (first, second))
+        target
+        for target in both
+        if all((matrix.column(target) != MISSING).any() for matrix in (first, second))
     )
     ids = {name: row for row, name in enumerate(dict.fromkeys((*first.prompt_ids, *second.prompt_ids)))}
     values = np.full((len(ids), 2 * len(targets)), MISSING, dtype=np.float64)
     for start, matrix in ((0, first), (len(targets), second)):
         rows = [ids[name] for name in matrix.prompt_ids]
-        for place, target in enumerate(targets):
-            values[rows, start + place] = matrix.column(target)
+        for column, target in enumerate(targets):
+            values[rows, start + column] = matrix.column(target)
     # Only how often each row of answers occurs matters to the rates, and most occur often.
     patterns, codes = np.unique(values, axis=0, return_inverse=True)
     codes = codes.reshape(-1)

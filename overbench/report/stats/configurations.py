@@ -42,18 +42,20 @@ def plain_of(targets: Sequence[TargetRecord], first: Collection[str] = ()) -> Ta
     """Of one checkpoint's targets the one that is among ``first`` or, where that has no names, the one
     without a system instruction, at temperature 0; None where there is not exactly one."""
     if first:
-        found = [one for one in targets if one.target in first]
+        candidates = [target for target in targets if target.target in first]
     else:
-        found = [one for one in targets if not one.system_instruction and one.drawn["temperature"] == 0]
-    return found[0] if len(found) == 1 else None
+        candidates = [
+            target for target in targets if not target.system_instruction and target.drawn["temperature"] == 0
+        ]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def grids(targets: Sequence[TargetRecord]) -> dict[str, list[TargetRecord]]:
     """Checkpoint -> its targets, of those that were asked in several ways; both in the order given."""
-    found: dict[str, list[TargetRecord]] = {}
+    by_checkpoint: dict[str, list[TargetRecord]] = {}
     for target in targets:
-        found.setdefault(target.checkpoint, []).append(target)
-    return {checkpoint: some for checkpoint, some in found.items() if len(some) > 1}
+        by_checkpoint.setdefault(target.checkpoint, []).append(target)
+    return {checkpoint: some for checkpoint, some in by_checkpoint.items() if len(some) > 1}
 
 
 def grid_cells(
@@ -64,10 +66,10 @@ def grid_cells(
     Args:
         first: see :func:`plain_of`.
     """
-    there = [one for one in targets if one.target in matrix.answered().targets]
+    there = [target for target in targets if target.target in matrix.answered().targets]
     plain = plain_of(there, first)
     order = sorted(
-        {one.target for one in there}, key=lambda name: (plain is None or name != plain.target, name)
+        {target.target for target in there}, key=lambda name: (plain is None or name != plain.target, name)
     )
     return [_cell(matrix, name, plain) for name in order]
 

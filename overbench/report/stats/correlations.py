@@ -63,8 +63,8 @@ def rank_correlation(
     from overbench_tasks.metrics.resample import drawn_rows, with_percentiles
 
     def both(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float] | None:
-        known = ~(np.isnan(x) | np.isnan(y))
-        x, y = x[known], y[known]
+        mask = ~(np.isnan(x) | np.isnan(y))
+        x, y = x[mask], y[mask]
         if not _varies(x) or not _varies(y):
             return None
         return float(spearmanr(x, y).statistic), float(kendalltau(x, y).statistic)
@@ -90,10 +90,10 @@ def no_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> s
     import numpy as np
 
     x, y = _measure(first), _measure(second)
-    known = ~(np.isnan(x) | np.isnan(y))
-    if (n := int(known.sum())) < FEWEST:
+    mask = ~(np.isnan(x) | np.isnan(y))
+    if (n := int(mask.sum())) < FEWEST:
         return f"a rank correlation needs at least {FEWEST} models that have both, and there {_are(n)}"
-    if not (_varies(x[known]) and _varies(y[known])):
+    if not (_varies(x[mask]) and _varies(y[mask])):
         return f"all {n} models have the same value of one of the two, which puts them in no order"
     return ""
 

@@ -63,11 +63,11 @@ def target_rates(matrix: ResponseMatrix) -> dict[str, Rate]:
 
 def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
     """The mean of a target's cells, with the interval that is due to how many were asked and why."""
-    found = _rate(matrix.column(target))
+    rate = _rate(matrix.column(target))
     total = matrix.asked_of.get(target, 0)
-    if total <= found.n:
-        return found
-    return RateOfPart(found.refused, found.n, total, sequential=target in matrix.sequential)
+    if total <= rate.n:
+        return rate
+    return RateOfPart(rate.refused, rate.n, total, sequential=target in matrix.sequential)
 
 
 def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
@@ -76,7 +76,7 @@ def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
     import numpy as np
 
     wanted = frozenset(targets)
-    columns = [place for place, target in enumerate(matrix.targets) if target in wanted]
+    columns = [column for column, target in enumerate(matrix.targets) if target in wanted]
     answers = matrix.scored[:, columns].sum(axis=1)
     shares = matrix.refusals[:, columns].sum(axis=1) / np.maximum(answers, 1)
     return Rate(float(shares.sum()), int((answers > 0).sum()))
@@ -112,8 +112,8 @@ def osr_by_category(matrix: ResponseMatrix) -> dict[str, dict[str, Rate]]:
     """
     import numpy as np
 
-    found = {category for category in matrix.categories if category is not None}
-    order = [name for name in CATEGORIES if name in found] + sorted(found.difference(CATEGORIES))
+    categories = {category for category in matrix.categories if category is not None}
+    order = [name for name in CATEGORIES if name in categories] + sorted(categories.difference(CATEGORIES))
     of_prompts = np.array(matrix.categories, dtype=object)
     return {category: _rates(matrix, matrix.values[of_prompts == category]) for category in order}
 
@@ -131,27 +131,27 @@ def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPT
     answers = scored.sum(axis=1)
     # A prompt that nobody has answered adds nothing, and is in no denominator.
     totals = carriers @ (refused.sum(axis=1) / np.maximum(answers, 1))
-    prompts, asked = carriers.sum(axis=1), carriers @ (answers > 0)
+    prompts, scored_prompts = carriers.sum(axis=1), carriers @ (answers > 0)
     counted, answered = carriers @ refused, carriers @ scored
     rates = [
         FeatureRate(
             feature,
-            int(prompts[place]),
-            Rate(float(totals[place]), int(asked[place])),
+            int(prompts[row]),
+            Rate(float(totals[row]), int(scored_prompts[row])),
             {
-                target: Rate(float(counted[place, column]), int(answered[place, column]))
+                target: Rate(float(counted[row, column]), int(answered[row, column]))
                 for column, target in enumerate(matrix.targets)
             },
         )
-        for place, feature in enumerate(features)
+        for row, feature in enumerate(features)
     ]
     return sorted(
         rates,
-        key=lambda one: (
-            one.overall.n == 0,
-            -one.overall.refused / max(one.overall.n, 1),
-            -one.prompts,
-            one.feature,
+        key=lambda rate: (
+            rate.overall.n == 0,
+            -rate.overall.refused / max(rate.overall.n, 1),
+            -rate.prompts,
+            rate.feature,
         ),
     )
 
@@ -169,8 +169,8 @@ def _carriers(matrix: ResponseMatrix, min_prompts: int) -> tuple[list[str], csr_
     of_prompts = [{feature_key(word) for word in words} - {""} for words in matrix.features]
     counts = Counter(word for words in of_prompts for word in words)
     features = sorted(word for word, count in counts.items() if count >= min_prompts)
-    place = {word: number for number, word in enumerate(features)}
-    pairs = [(place[word], row) for row, words in enumerate(of_prompts) for word in words if word in place]
+    index = {word: number for number, word in enumerate(features)}
+    pairs = [(index[word], row) for row, words in enumerate(of_prompts) for word in words if word in index]
     places = tuple(np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
     ones = np.ones(len(pairs), dtype=np.int64)
     return features, csr_array((ones, places), shape=(len(features), len(of_prompts)))
@@ -178,7 +178,7 @@ def _carriers(matrix: ResponseMatrix, min_prompts: int) -> tuple[list[str], csr_
 
 def _rates(matrix: ResponseMatrix, values: NDArray[np.float64]) -> dict[str, Rate]:
     """Target -> rate, of some rows of the matrix."""
-    return {target: _rate(values[:, place]) for place, target in enumerate(matrix.targets)}
+    return {target: _rate(values[:, column]) for column, target in enumerate(matrix.targets)}
 
 
 def _rate(values: NDArray[np.float64]) -> Rate:
@@ -213,8 +213,8 @@ def transfer(matrix: ResponseMatrix) -> Transfer:
     """
     import numpy as np
 
-    found = frozenset[str]().union(*matrix.source_targets)
-    sources = [name for name in matrix.targets if name in found] + sorted(found.difference(matrix.targets))
+    names = frozenset[str]().union(*matrix.source_targets)
+    sources = [name for name in matrix.targets if name in names] + sorted(names.difference(matrix.targets))
     shape = (len(matrix.prompt_ids), len(sources))
     made = np.array([matrix.made_for([source]) for source in sources], dtype=np.bool_).reshape(shape[::-1]).T
 

@@ -66,7 +66,7 @@ def trade_offs(
         pair_outcomes: see :func:`pair_outcome_matrices`.
     """
     of_pairs = target_rates(right) if right is not None else {}
-    over, correct, harmful = (target_rates(one) for one in (safe, refused, complied))
+    over, correct, harmful = (target_rates(matrix) for matrix in (safe, refused, complied))
     outcomes = {name: target_rates(matrix) for name, matrix in (pair_outcomes or {}).items()}
     sides = [
         TradeOff(
@@ -85,9 +85,11 @@ def trade_offs(
 def going_together(safe: ResponseMatrix, refused: ResponseMatrix) -> tuple[RankCorrelation | None, str]:
     """The rank correlation of over-refusal and correct refusals, over targets that have both; or why none."""
     both = [target for target in safe.targets if target in refused.targets]
-    first, second = (one.values[:, [one.targets.index(target) for target in both]] for one in (safe, refused))
-    found = rank_correlation(first, second)
-    return found, no_correlation(first, second) if found is None else ""
+    first, second = (
+        matrix.values[:, [matrix.targets.index(target) for target in both]] for matrix in (safe, refused)
+    )
+    correlation = rank_correlation(first, second)
+    return correlation, no_correlation(first, second) if correlation is None else ""
 
 
 def pair_matrix(safe: AnsweredPrompts, unsafe: AnsweredPrompts | None) -> ResponseMatrix | None:
@@ -156,9 +158,9 @@ def _pair_shares(
     unsafe_matrix = answers_matrix(replace(unsafe, prompts=unsafe_prompts), counted_of_unsafe)
     row_of_pair = {pair_id: row for row, pair_id in enumerate(safe_prompts["pair_id"].to_pylist())}
     safe_rows = [row_of_pair.get(pair_id) for pair_id in unsafe_prompts["pair_id"].to_pylist()]
-    twins = [row for row, safe_row in enumerate(safe_rows) if safe_row is not None]
+    counterparts = [row for row, safe_row in enumerate(safe_rows) if safe_row is not None]
     return _PairShares(
-        unsafe=unsafe_matrix.with_ids(unsafe_matrix.prompt_ids[row] for row in twins),
+        unsafe=unsafe_matrix.with_ids(unsafe_matrix.prompt_ids[row] for row in counterparts),
         of_safe=safe_matrix.values[[row for row in safe_rows if row is not None]],
     )
 
