@@ -82,11 +82,11 @@ class LabelFilter(Filter):
 
     def _label_unless_withheld(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """What the provider said of a reply settles it before the labeller sees any."""
-        known = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
+        verdicts = [settled(reply) if isinstance(reply, ModelReply) else None for _, reply in pairs]
         read = iter(
-            self._label([pair for pair, verdict in zip(pairs, known, strict=True) if verdict is None])
+            self._label([pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is None])
         )
-        return [verdict or next(read) for verdict in known]
+        return [verdict or next(read) for verdict in verdicts]
 
     def _label(self, pairs: Sequence[Pair]) -> list[Verdict]:
         with self._labeller:

@@ -104,7 +104,7 @@ GenerationTask: Any = _Task04 if _GenerateTask is object else _Task05
 
 
 def model_request(
-    kind: str, task_name: str, doc_id: int, doc: Mapping[str, Any], context: Any, asked: Any
+    kind: str, task_name: str, doc_id: int, doc: Mapping[str, Any], context: Any, argument: Any
 ) -> Instance:
     """One request for a method of lm-eval's models, asked once.
 
@@ -114,13 +114,13 @@ def model_request(
         doc_id: its number there.
         doc: the row it was made of.
         context: what the model receives.
-        asked: lm-eval's generation settings (``until``, ``max_gen_toks``, ...), or the text whose
+        argument: lm-eval's generation settings (``until``, ``max_gen_toks``, ...), or the text whose
             likelihood is asked for.
     """
     return Instance(
         request_type=kind,
         doc=dict(doc),
-        arguments=(context, dict(asked) if isinstance(asked, Mapping) else asked),
+        arguments=(context, dict(argument) if isinstance(argument, Mapping) else argument),
         idx=0,
         # 0.4 reads these three from the tuple, 0.5 from their own fields.
         metadata=(task_name, doc_id, 1),

@@ -120,7 +120,7 @@ class Verdict:
         """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
         ``category`` are there where a provider withheld the reply, ``missing`` and ``cut`` where the prompt
         has an answer key, ``fingerprint`` and ``alone`` where there are any."""
-        known: dict[str, Any] = {
+        record: dict[str, Any] = {
             "label": self.label,
             "reason": self.reason,
             "by": self.by,
@@ -129,14 +129,14 @@ class Verdict:
             "blocked": self.blocked,
         }
         if self.provider:
-            known |= {"provider": self.provider, "category": self.category}
+            record |= {"provider": self.provider, "category": self.category}
         if self.key_check:
-            known |= {"missing": list(self.key_check.missing), "cut": self.key_check.cut}
+            record |= {"missing": list(self.key_check.missing), "cut": self.key_check.cut}
         if self.fingerprint:
-            known["fingerprint"] = self.fingerprint
+            record["fingerprint"] = self.fingerprint
         if self.alone:
-            known["alone"] = self.alone.as_json()
-        return known
+            record["alone"] = self.alone.as_json()
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Verdict:
@@ -147,13 +147,13 @@ class Verdict:
         """
         label: Label = LABELS[LABELS.index(record["label"])]
         kind = record.get("kind") or ("blocked" if record.get("blocked") else None)
-        known = None if kind is None else KINDS[KINDS.index(kind)]
+        verdict_kind = None if kind is None else KINDS[KINDS.index(kind)]
         missing = record.get("missing")
         return cls(
             label,
             str(record["reason"]),
             str(record["by"]),
-            known,
+            verdict_kind,
             bool(record.get("sure", True)),
             str(record.get("category") or ""),
             None if missing is None else KeyCheck(tuple(map(str, missing)), bool(record.get("cut"))),

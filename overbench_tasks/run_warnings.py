@@ -122,18 +122,18 @@ def no_chat_template(lm: Any) -> None:
     )
 
 
-def first_rows(lm: Any, task: str, limit: int, asked: int, categories: int) -> None:
+def first_rows(lm: Any, task: str, limit: int, covered: int, categories: int) -> None:
     """Say that ``--limit`` leaves out categories of a set.
 
     Args:
         limit: how many rows are asked.
-        asked: of how many categories these are.
+        covered: of how many categories these are.
         categories: how many the set has.
     """
     _say(
         f"limit {task}",
         lm,
-        f"--limit {limit} takes the first rows of {task}, which are of {asked} of its {categories} "
+        f"--limit {limit} takes the first rows of {task}, which are of {covered} of its {categories} "
         "categories.\nIn its place, to draw as many by seed, spread over all categories:\n"
         f"--metadata '{{\"overbench_sample\": {limit}}}'",
     )

@@ -125,8 +125,8 @@ def kept_prompts(task: str) -> dict[str, datasets.Dataset] | None:
     not name the task. They are mapped into memory, so what is not asked is not read."""
     import datasets
 
-    place = json.loads(os.environ.get(KEPT_PROMPTS) or "{}").get(task)
-    return place and {"test": datasets.load_from_disk(place)}
+    folder = json.loads(os.environ.get(KEPT_PROMPTS) or "{}").get(task)
+    return folder and {"test": datasets.load_from_disk(folder)}
 
 
 class OverbenchTask(GenerationTask):
@@ -176,18 +176,18 @@ class OverbenchTask(GenerationTask):
     def _look_at_limit(self, lm: Any, limit: int) -> None:
         """Say where first rows leave out half of the categories or more, and would hardly by chance."""
         categories = [*self.eval_docs["category"]] if limit else []
-        asked, there = len(set(categories[:limit])), len(set(categories))
-        if 2 * asked <= there and limit >= 2 * there > 0:
-            run_warnings.first_rows(lm, self.config.task, limit, asked, there)
+        covered, there = len(set(categories[:limit])), len(set(categories))
+        if 2 * covered <= there and limit >= 2 * there > 0:
+            run_warnings.first_rows(lm, self.config.task, limit, covered, there)
 
     def doc_iterator(
         self, *, samples: list[int] | None = None, rank: int = 0, world_size: int = 1, **options: Any
     ) -> Iterator[tuple[int, Any]]:
         if not samples:
-            found: Iterator[tuple[int, Any]] = super().doc_iterator(
+            documents: Iterator[tuple[int, Any]] = super().doc_iterator(
                 samples=samples, rank=rank, world_size=world_size, **options
             )
-            return found
+            return documents
         # lm-eval looks each document up in the list, hours of it for a part of a large set, and goes by the
         # list's order for the numbers but not for the documents.
         return islice(enumerate(self.eval_docs.select(samples)), rank, None, world_size)
@@ -268,29 +268,29 @@ class OverbenchTask(GenerationTask):
             first: Sequence[str] = next(iter(instance.filtered_resps.values()), [])
             for reply, text in zip(instance.resps, first, strict=False):
                 verdict = verdict_from_json(text)
-                counts.add(prompt_in_context(instance.doc), reply, known=verdict.fingerprint)
+                counts.add(prompt_in_context(instance.doc), reply, known_fingerprint=verdict.fingerprint)
                 verdicts.append(verdict)
         warning = counts.shared().warning_beside(verdicts)
-        known = {key: value for key, value in (self.config.metadata or {}).items() if key != EQUAL_REPLIES}
-        self.config.metadata = known | ({EQUAL_REPLIES: warning} if warning else {})
+        metadata = {key: value for key, value in (self.config.metadata or {}).items() if key != EQUAL_REPLIES}
+        self.config.metadata = metadata | ({EQUAL_REPLIES: warning} if warning else {})
         if warning:
             _eval_logger.warning("%s: %s", self.config.task, warning)
 
     def _tell_blocks(self) -> None:
         """Log who withheld replies, and write it into the results: by the first filter, which counts."""
         first: list[list[str]] = [
-            next(iter(one.filtered_resps.values()), []) for one in self._instances or []
+            next(iter(instance.filtered_resps.values()), []) for instance in self._instances or []
         ]
-        found = count_blocks(verdict_from_json(text) for texts in first for text in texts)
-        known = {key: value for key, value in (self.config.metadata or {}).items() if key != BLOCKS}
-        self.config.metadata = known | ({BLOCKS: found} if found else {})
-        if found:
+        blocks = count_blocks(verdict_from_json(text) for texts in first for text in texts)
+        metadata = {key: value for key, value in (self.config.metadata or {}).items() if key != BLOCKS}
+        self.config.metadata = metadata | ({BLOCKS: blocks} if blocks else {})
+        if blocks:
             _eval_logger.info(
                 "%s: %s of %s replies were withheld: %s.",
                 self.config.task,
-                f"{sum(found.values()):,}",
+                f"{sum(blocks.values()):,}",
                 f"{sum(map(len, first)):,}",
-                ", ".join(f"{name!r} ({n:,})" for name, n in found.items()),
+                ", ".join(f"{name!r} ({n:,})" for name, n in blocks.items()),
             )
 
 
@@ -329,8 +329,8 @@ class FirstReplies:
 
 def is_unfinished(reply: str) -> bool:
     """Whether a reply ends inside its reasoning."""
-    said = settled(reply) if isinstance(reply, ModelReply) else None
-    return (said or label_reply(reply)).reason == "unfinished_reasoning"
+    verdict = settled(reply) if isinstance(reply, ModelReply) else None
+    return (verdict or label_reply(reply)).reason == "unfinished_reasoning"
 
 
 def look_at_first_replies(lm: Any, replies: Sequence[str], room: str = run_warnings.ROOM) -> None:
@@ -382,7 +382,7 @@ def _lacks_system_message(context: str, messages: Sequence[Message]) -> bool:
 
 def _is_a(name: str, lm: Any) -> bool:
     """Whether a class of lm-eval's is among those of ``lm``, without importing it."""
-    return name in (one.__name__ for one in type(lm).__mro__)
+    return name in (base.__name__ for base in type(lm).__mro__)
 
 
 def _has_chat_template(lm: Any) -> bool:

@@ -46,9 +46,9 @@ class ActionFilter(Filter):
 
 def action_as_json(reply: str, scenario: Scenario) -> str:
     """What a reply does, as JSON: ``outcome`` and ``reason``, with the keys of a verdict."""
-    known = settled(reply) if isinstance(reply, ModelReply) else None
-    judged = judge_action(reply, scenario, known)
-    verdict = Verdict(_label_of(judged), judged.reason, BY) if known is None else known
+    settled_verdict = settled(reply) if isinstance(reply, ModelReply) else None
+    judged = judge_action(reply, scenario, settled_verdict)
+    verdict = Verdict(_label_of(judged), judged.reason, BY) if settled_verdict is None else settled_verdict
     if judged.outcome == "blocked" and not verdict.blocked:
         verdict = replace(verdict, kind="blocked")
     return verdict_to_json(verdict, evasion_measured=False, reply=reply, outcome=judged.outcome)

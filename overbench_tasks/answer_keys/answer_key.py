@@ -251,13 +251,13 @@ def _unit(value: object, where: str) -> str:
     return unit
 
 
-def _fields(value: object, where: str, known: set[str], expected: str) -> dict[str, Any]:
+def _fields(value: object, where: str, field_names: set[str], expected: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise OverbenchError(f"{where}: expected {expected}, got {value!r}.")
     fields = {str(name): field for name, field in value.items() if field is not None}
-    if unknown := [name for name in fields if name not in known]:
+    if unknown := [name for name in fields if name not in field_names]:
         raise OverbenchError(
-            f"{where}: unknown field {excerpt(unknown[0])!r}. Expected {', '.join(sorted(known))}."
+            f"{where}: unknown field {excerpt(unknown[0])!r}. Expected {', '.join(sorted(field_names))}."
         )
     return fields
 

@@ -147,7 +147,7 @@ def estimated_tokens(length: int) -> int:
     return -(-length // 4) + 5
 
 
-def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
+def run_in_thread(coroutine: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine in an event loop of its own; the caller's thread may have a running loop.
 
     Its exceptions are raised here. KeyboardInterrupt cancels it and is raised once it has ended. A second
@@ -155,7 +155,7 @@ def run_in_thread(work: Coroutine[Any, Any, None]) -> None:
     portal would be shorter, and leaves it behind.)
     """
     loop = asyncio.new_event_loop()
-    task = loop.create_task(work)
+    task = loop.create_task(coroutine)
     failures: list[Exception] = []
     ended = threading.Event()
 

@@ -125,12 +125,12 @@ class SideSoFar:
     total: int
 
 
-def next_look(sides: Sequence[SideSoFar], asked: int, width: float) -> int | None:
+def next_look(sides: Sequence[SideSoFar], prompts_so_far: int, width: float) -> int | None:
     """After how many prompts to look next.
 
     Args:
         sides: those of which the set has prompts.
-        asked: prompts so far, of all sides together.
+        prompts_so_far: prompts so far, of all sides together.
         width: see :func:`narrow_enough`.
 
     Returns:
@@ -141,13 +141,13 @@ def next_look(sides: Sequence[SideSoFar], asked: int, width: float) -> int | Non
         ValueError: as :func:`narrow_enough`.
     """
     total = sum(side.total for side in sides)
-    at_look = asked % LOOK == 0 and all(
+    at_look = prompts_so_far % LOOK == 0 and all(
         narrow_enough(side.refused, side.scored, side.total, width) for side in sides
     )
-    if at_look or asked >= total:
+    if at_look or prompts_so_far >= total:
         return None
-    for look in range(asked - asked % LOOK + LOOK, total, LOOK):
-        if all(_may_be_narrow(side, look - asked, width) for side in sides):
+    for look in range(prompts_so_far - prompts_so_far % LOOK + LOOK, total, LOOK):
+        if all(_may_be_narrow(side, look - prompts_so_far, width) for side in sides):
             return look
     return total
 

@@ -50,7 +50,7 @@ def _openings(logs: Sequence[LoggedRun]) -> SharedOpenings:
     for log in logs:
         for row in read_replies(log.file):
             for reply, verdict in zip(row.replies, row.logged or (), strict=True):
-                counts.add(row.prompt, reply, known=verdict.fingerprint)
+                counts.add(row.prompt, reply, known_fingerprint=verdict.fingerprint)
     return counts.shared()
 
 

@@ -107,8 +107,8 @@ def reply_files(patterns: Sequence[str], columns: ReplyColumns = SAMPLES) -> tup
 
 
 def _logs_below(folder: Path) -> list[Path]:
-    if found := sample_logs(folder):
-        return found
+    if logs := sample_logs(folder):
+        return logs
     what = "no samples_*.jsonl below it" if folder.is_dir() else "no folder"
     raise OverbenchError(
         f"Expected lm-eval's output at {folder}, found {what}. "
@@ -207,8 +207,8 @@ def read_run(file: Path) -> LoggedRun:
             labelled_by=_labeller_of(chosen, config["metadata"]),
             expected=expected,
             other_filters={
-                str(one["name"]): _labeller_of(one, config["metadata"]) or str(one["name"])
-                for one in config["filter_list"][1:]
+                str(entry["name"]): _labeller_of(entry, config["metadata"]) or str(entry["name"])
+                for entry in config["filter_list"][1:]
             },
             # With --limit, lm-eval keeps the limit; of --samples it keeps the counts alone.
             asked_by_all_shards=expected if ran.get("limit") else counts.get("original", expected),
@@ -227,19 +227,19 @@ def read_run(file: Path) -> LoggedRun:
 
 
 def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
-    found = sorted(file.parent.glob(f"*_{date}.json"))
-    if not found:
+    files = sorted(file.parent.glob(f"*_{date}.json"))
+    if not files:
         raise OverbenchError(
             f"{file}: its results file, results_{date}.json, is not beside it, so whose replies these are is "
             "not known. Copy it there, or leave the log out."
         )
     try:
-        results = json.loads(found[0].read_text(encoding="utf-8"))
+        results = json.loads(files[0].read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise OverbenchError(f"{found[0]}: not readable as JSON ({error}). Is the file complete?") from error
+        raise OverbenchError(f"{files[0]}: not readable as JSON ({error}). Is the file complete?") from error
     if not isinstance(results, dict):
-        raise OverbenchError(f"{found[0]}: expected a JSON object, got a {type(results).__name__}.")
-    return found[0], results
+        raise OverbenchError(f"{files[0]}: expected a JSON object, got a {type(results).__name__}.")
+    return files[0], results
 
 
 def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str:

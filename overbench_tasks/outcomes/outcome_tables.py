@@ -164,9 +164,9 @@ def _outcome(row: dict[str, Any], where: str) -> OutcomeRow:
     word = row["outcome"]
     label = OUTCOMES.get(word.strip().casefold()) if isinstance(word, str) else None
     if label is None:
-        found = "nothing" if _blank(word) else repr(excerpt(str(word)))
+        cell = "nothing" if _blank(word) else repr(excerpt(str(word)))
         raise OverbenchError(
-            f"{where}: expected an outcome out of {', '.join(OUTCOMES)}, found {found}. Write it as one of "
+            f"{where}: expected an outcome out of {', '.join(OUTCOMES)}, found {cell}. Write it as one of "
             'these, "empty" where the model gave no text, or remove the row.'
         )
     reply = row.get("reply")
@@ -196,7 +196,7 @@ def read_columns_given(text: str | None) -> dict[str, str]:
     """
     columns = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
-        ours, equals, theirs = (one.strip() for one in part.partition("="))
+        ours, equals, theirs = (name.strip() for name in part.partition("="))
         if not equals or not theirs or ours not in COLUMNS:
             raise OverbenchError(
                 f"Expected --outcome_columns such as prompt=question,model=system, of {', '.join(COLUMNS)}, "

@@ -31,11 +31,11 @@ class HubRepository(NamedTuple):
 
 def hub_repository(path: str) -> HubRepository | None:
     """What a folder of the hub's cache holds; None for any other."""
-    found = _SNAPSHOT.fullmatch(path)
-    if found is None:
+    match = _SNAPSHOT.fullmatch(path)
+    if match is None:
         return None
-    name = found[1].replace("--", "/") + found[3].replace("\\", "/").rstrip("/")
-    return HubRepository(name, found[2])
+    name = match[1].replace("--", "/") + match[3].replace("\\", "/").rstrip("/")
+    return HubRepository(name, match[2])
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     more is shown of what differs: the folders above, the GGUF file, the commit, the server. Two names are
     never shown alike. Aliases and names of the hub stay.
     """
-    split = {name: name[: found.start()] for name in names if (found := _ADDED.search(name))}
+    split = {name: name[: match.start()] for name in names if (match := _ADDED.search(name))}
     checkpoints = _short({checkpoint: _Checkpoint.of(checkpoint) for checkpoint in split.values()})
     return {name: checkpoints[split[name]] + name[len(split[name]) :] for name in split}
 
@@ -79,9 +79,9 @@ class _Checkpoint:
     def of(cls, name: str) -> _Checkpoint:
         by_arguments = _BY_ARGUMENTS.fullmatch(name)
         base, _, rest = name.partition(",")
-        given = [one.partition("=") for one in rest.split(",")] if rest else []
+        given = [setting.partition("=") for setting in rest.split(",")] if rest else []
         if by_arguments:
-            base, given = by_arguments[1], [one.partition("=") for one in by_arguments[2].split(",")]
+            base, given = by_arguments[1], [setting.partition("=") for setting in by_arguments[2].split(",")]
         elif any(key not in ("gguf_file", *OTHER_WEIGHTS) for key, _, _ in given):
             base, given = name, []  # a name of one's own
         parts = {"": base, **{key: value for key, _, value in given}}
@@ -127,7 +127,7 @@ def _depth(values: Set[str]) -> int:
         (
             depth
             for depth in range(1, most)
-            if len({_last_parts(one, depth) for one in values}) == len(values)
+            if len({_last_parts(path, depth) for path in values}) == len(values)
         ),
         most,
     )

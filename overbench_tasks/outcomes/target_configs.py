@@ -76,8 +76,8 @@ def disambiguate(
     for base, of_base in configurations.items():
         of_base.sort(key=lambda configuration: [str(value) for value in how_asked(configuration).values()])
         differences = differing(of_base)
-        for place, configuration in enumerate(of_base):
-            added = ", ".join(f"{setting} {values[place]}" for setting, values in differences.items())
+        for index, configuration in enumerate(of_base):
+            added = ", ".join(f"{setting} {values[index]}" for setting, values in differences.items())
             own = kept.get(configuration.target) == configuration or not added
             names[configuration] = configuration.target if own else f"{base} ({added})"
         if differences:

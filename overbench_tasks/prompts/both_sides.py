@@ -106,9 +106,9 @@ def load_pairs(
         logger.warning("overbench_pairs has its unsafe prompts from overbench_source, too: they are twins.")
     files = [prompt_file(overbench_set, overbench_source)]
     rows = read_prompts(files[0])
-    if twins := unsafe_file(overbench_source):
-        files.append(twins)
-        rows += read_prompts(twins, "unsafe")
+    if counterpart_file := unsafe_file(overbench_source):
+        files.append(counterpart_file)
+        rows += read_prompts(counterpart_file, "unsafe")
     safe, unsafe = _pairs(rows, overbench_source)
     _check_apart(safe, unsafe)
     return as_dataset(_in_turn(safe, unsafe), metadata, **provenance_of(*files))

@@ -115,8 +115,8 @@ def hub_snapshot(hub_id: HubId, otherwise: str) -> Path:
     what: dict[str, Any] = {"repo_id": hub_id.repo_id, "repo_type": "dataset"}
 
     def download() -> str:
-        found = HfApi().dataset_info(hub_id.repo_id, revision=hub_id.revision, timeout=TIMEOUT_SEC)
-        return str(snapshot_download(**what, revision=found.sha, etag_timeout=TIMEOUT_SEC))
+        info = HfApi().dataset_info(hub_id.repo_id, revision=hub_id.revision, timeout=TIMEOUT_SEC)
+        return str(snapshot_download(**what, revision=info.sha, etag_timeout=TIMEOUT_SEC))
 
     return _fetched(
         hub_id,
@@ -143,11 +143,11 @@ def _fetched(
         if not _unreachable(error):
             raise OverbenchError(trouble if file else f"{trouble} {otherwise}") from error
         try:
-            found = Path(cached())
+            path = Path(cached())
         except LocalEntryNotFoundError:
             raise OverbenchError(f"{trouble} The hub's cache doesn't have it either. {otherwise}") from error
-    logger.warning("%s Prompts are taken from the hub's cache: %s", trouble, found)
-    return found
+    logger.warning("%s Prompts are taken from the hub's cache: %s", trouble, path)
+    return path
 
 
 def _unreachable(error: Exception) -> bool:
@@ -181,7 +181,7 @@ def hub_trouble(error: Exception, hub_id: HubId, file: str | None = None) -> str
     where = f"the dataset {hub_id.repo_id} on {constants.ENDPOINT}"
     at = f" at {hub_id.revision}" if hub_id.revision else ""
     first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    known: dict[type[Exception], str] = {  # the first that fits: some are kinds of others
+    messages: dict[type[Exception], str] = {  # the first that fits: some are kinds of others
         errors.HFValidationError: f"Expected the id of {where}, ORG/NAME, got one that it doesn't allow: "
         f"{first_line}",
         errors.GatedRepoError: f"Access to {where} must be granted. Accept its terms on its page, then set "
@@ -195,7 +195,7 @@ def hub_trouble(error: Exception, hub_id: HubId, file: str | None = None) -> str
         errors.EntryNotFoundError: f"Expected {file} in {where}{at}, found none. It must be a release, as "
         "overbench push puts there; of another dataset download the file and give its path.",
     }
-    for kind, message in known.items():
+    for kind, message in messages.items():
         if isinstance(error, kind):
             return message
     if (status := _status(error)) is not None:

@@ -80,29 +80,29 @@ def sentences(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
             yield piece
 
 
-def hollow(said: str) -> bool:
+def hollow(sentence: str) -> bool:
     """Tell whether a sentence offers, redirects, moralises or is about the speaker."""
-    words = said.replace(",", " ").replace('"', " ").split()
+    words = sentence.replace(",", " ").replace('"', " ").split()
     if not _HOLLOW_WORDS.isdisjoint(words):
         return True
     first = next((word for word in words if word not in _CONNECTIVES), "")
     if first in _SPEAKER or (first == "as" and not _MACHINE.isdisjoint(words)):
         return True
-    if not said.isascii() and _HOLLOW_ELSEWHERE.search(said):
+    if not sentence.isascii() and _HOLLOW_ELSEWHERE.search(sentence):
         return True
-    return not _HOLLOW_PHRASE_WORDS.isdisjoint(words) and _HOLLOW_PHRASES.search(said) is not None
+    return not _HOLLOW_PHRASE_WORDS.isdisjoint(words) and _HOLLOW_PHRASES.search(sentence) is not None
 
 
 def given(text: str, start: int, end: int) -> Given:
     """Return what ``text[start:end]`` gives in its first :data:`MAX_SENTENCES` sentences."""
     content = total = 0
     for piece in _PIECE.finditer(text, start, min(end, start + SPAN_CHARS)):
-        said = piece[0].strip()
-        if "i can " in said:
-            said = _I_CAN_TELL.sub("", said, count=1)
-        if len(said) >= MIN_CHARS:
+        sentence = piece[0].strip()
+        if "i can " in sentence:
+            sentence = _I_CAN_TELL.sub("", sentence, count=1)
+        if len(sentence) >= MIN_CHARS:
             total += 1
-            content += not hollow(said)
+            content += not hollow(sentence)
             if total == MAX_SENTENCES or 2 * content > MAX_SENTENCES:
                 break  # the rest cannot change what `gives` makes of it
     return Given(content, total)
@@ -143,13 +143,13 @@ def gives(text: str, at: int, *, enough: int = 2) -> bool:
     but = _BUT.match(text, at)
     start = but.end() if but else sentence_end(text, at)
     item = LIST_ITEM.search(text, start) if "\n" in text else None  # a list that is a way out
-    found = given(text, start, item.start() if item else len(text))
-    if not found.mostly_content:
+    content = given(text, start, item.start() if item else len(text))
+    if not content.mostly_content:
         return False
-    return found.sentences >= enough or but is not None or turns(text, start)
+    return content.sentences >= enough or but is not None or turns(text, start)
 
 
-def gives_remainder(text: str, at: int, asked: str) -> bool:
+def gives_remainder(text: str, at: int, request: str) -> bool:
     """Tell whether a part of the request is given behind a decline of the whole that ends at ``at``.
 
     It is where a remainder is named ("for planning in general, ..."), and where
@@ -162,13 +162,15 @@ def gives_remainder(text: str, at: int, asked: str) -> bool:
     if _REMAINDER.search(text, start, end):
         return given(text, start, len(text)).sentences > 0
     sentences = [
-        said
+        sentence
         for piece in _PIECE.finditer(text, start, end)
-        if len(said := piece[0].strip()) >= MIN_CHARS and not _NO_REMAINDER.match(said) and not hollow(said)
+        if len(sentence := piece[0].strip()) >= MIN_CHARS
+        and not _NO_REMAINDER.match(sentence)
+        and not hollow(sentence)
     ]
-    if asked:
+    if request:
         return (
-            len(sentences) >= REMAINDER_SENTENCES and share_taken_up(asked, " ".join(sentences)) >= TAKEN_UP
+            len(sentences) >= REMAINDER_SENTENCES and share_taken_up(request, " ".join(sentences)) >= TAKEN_UP
         )
     made = text.find("```", at) >= 0 or _VERSION.search(text, at, end) is not None
     return made or len(sentences) >= 2 * REMAINDER_SENTENCES
@@ -182,14 +184,14 @@ def turns(text: str, at: int) -> bool:
 def gives_content(text: str) -> bool:
     """Tell whether any of the first sentences, or of the steps of a list, has content."""
     return any(
-        len(said := piece[0].strip()) >= MIN_CHARS
+        len(sentence := piece[0].strip()) >= MIN_CHARS
         and text[piece.end() : piece.end() + 1] != ":"
-        and not hollow(said)
+        and not hollow(sentence)
         for piece in _PIECE.finditer(text, 0, SPAN_CHARS)
     ) or lists(text, 0)
 
 
-def answers_plainly(opening: list[str], rest: str, asked: str) -> bool:
+def answers_plainly(opening: list[str], rest: str, request: str) -> bool:
     """Tell whether a reply in which no rule found a decline is an answer beyond doubt.
 
     It is in English, goes on behind its opening, holds no word of refusing or of caution, and takes up
@@ -199,22 +201,22 @@ def answers_plainly(opening: list[str], rest: str, asked: str) -> bool:
     Args:
         opening: the words of its opening.
         rest: the text behind the opening.
-        asked: the request, or "".
+        request: the request, or "".
     """
     if not rest or not _DOUBTFUL.isdisjoint(opening):
         return False
     words = rest.split()
     if not _DOUBTFUL.isdisjoint(words) or not (_ENGLISH.issubset(words) or _ENGLISH.issubset(opening)):
         return False
-    return not asked or share_taken_up(asked, f"{' '.join(opening)} {rest}") >= TAKEN_UP
+    return not request or share_taken_up(request, f"{' '.join(opening)} {rest}") >= TAKEN_UP
 
 
-def stems(asked: str) -> set[str]:
+def stems(request: str) -> set[str]:
     """The words that say what a request is about, by their first letters."""
-    return {word[:STEM_CHARS] for word in _WORD.findall(asked) if word not in _ASIDE}
+    return {word[:STEM_CHARS] for word in _WORD.findall(request) if word not in _ASIDE}
 
 
-def share_taken_up(asked: str, text: str) -> float:
+def share_taken_up(request: str, text: str) -> float:
     """The share of the request's :func:`stems` that ``text`` holds; 1.0 where it has none."""
-    wanted = stems(asked)
+    wanted = stems(request)
     return sum(stem in text for stem in wanted) / len(wanted) if wanted else 1.0

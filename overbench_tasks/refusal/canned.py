@@ -104,7 +104,7 @@ def _packed(opening: Sequence[str], taken_up: Sequence[bool]) -> str:
             hashes.append(0)
         else:
             hashes.append(crc32(" ".join(opening[at : at + RUN_WORDS]).encode("utf-8", "replace")) or 1)
-    return b64encode(b"".join(one.to_bytes(4, "big") for one in hashes)).decode("ascii")
+    return b64encode(b"".join(crc.to_bytes(4, "big") for crc in hashes)).decode("ascii")
 
 
 def _hashes(packed: str) -> tuple[int, ...]:
@@ -184,23 +184,23 @@ class OpeningCounts:
         self._replies: Counter[int] = Counter()
         self._fingerprints: Counter[str] = Counter()
 
-    def add(self, prompt: str | None, reply: str, known: str | None = None) -> str:
+    def add(self, prompt: str | None, reply: str, known_fingerprint: str | None = None) -> str:
         """Count a reply.
 
         Args:
-            known: its :func:`fingerprint`, where it is known.
+            known_fingerprint: its :func:`fingerprint`, where it is known.
 
         Returns:
             its fingerprint.
         """
-        printed = fingerprint(prompt, reply) if known is None else known
+        printed = fingerprint(prompt, reply) if known_fingerprint is None else known_fingerprint
         key = crc32((prompt or "").encode("utf-8", "replace"))
         self._prompts.add(key)
         self._replies[crc32(reply.strip().encode("utf-8", "replace"))] += 1
         if printed:
             self._fingerprints[printed] += 1
-            for one in set(_hashes(printed)) - {0}:
-                self._pairs[one % _BUCKETS].append(one << 32 | key)
+            for crc in set(_hashes(printed)) - {0}:
+                self._pairs[crc % _BUCKETS].append(crc << 32 | key)
         return printed
 
     def shared(self) -> SharedOpenings:
@@ -209,7 +209,7 @@ class OpeningCounts:
         prompts: dict[int, int] = {}
         for bucket in self._pairs:
             counts = Counter(pair >> 32 for pair in set(bucket))
-            prompts |= {one: count for one, count in counts.items() if count >= SEVERAL}
+            prompts |= {crc: count for crc, count in counts.items() if count >= SEVERAL}
         openings = SharedOpenings(prompts)
         canned = sum(n for printed, n in self._fingerprints.items() if openings.prompts_that_share(printed))
         total, same = self._replies.total(), max(self._replies.values(), default=0)
@@ -246,7 +246,7 @@ class SharedOpenings:
         if not hashes:
             return 0
         share = 1.0 if len(hashes) + RUN_WORDS - 1 < SHORT_WORDS else SHARED_SHARE
-        counts = sorted((self.prompts.get(one, 0) if one else 0 for one in hashes), reverse=True)
+        counts = sorted((self.prompts.get(crc, 0) if crc else 0 for crc in hashes), reverse=True)
         return counts[math.ceil(share * len(counts)) - 1]
 
     def warning_beside(self, verdicts: Iterable[Verdict]) -> str:

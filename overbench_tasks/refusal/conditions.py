@@ -172,17 +172,17 @@ def preaches_only(reply: Reply, hit: Hit) -> bool:
     Half of the first sentences speak of right and wrong, one says what ought to be done, and next
     to none has content. A description of a crime or of a law says what is, not what ought to be.
     """
-    told = preached = urged = content = 0
+    total = preached = urged = content = 0
     for sentence in answers.sentences(reply.text, reply.core, reply.core + LECTURE_CHARS):
-        said = sentence[0].strip()
-        told += 1
-        preaches, urges = _PREACHES.search(said), _URGES.search(said)
+        text = sentence[0].strip()
+        total += 1
+        preaches, urges = _PREACHES.search(text), _URGES.search(text)
         preached += preaches is not None
         urged += urges is not None
-        content += told > 1 and not (preaches or urges or answers.hollow(said))
-        if told == LECTURE_SENTENCES:
+        content += total > 1 and not (preaches or urges or answers.hollow(text))
+        if total == LECTURE_SENTENCES:
             break
-    return urged > 0 and 2 * preached >= told and 4 * content <= told
+    return urged > 0 and 2 * preached >= total and 4 * content <= total
 
 
 def gives_after(reply: Reply, hit: Hit) -> bool:

@@ -103,7 +103,7 @@ class Phrasebook:
             pattern = re.compile("|".join(self._filled(line) for line in paragraph.alternatives))
         except re.error as error:
             lines = (
-                line for section in self.sections.values() for one in section for line in one.alternatives
+                line for section in self.sections.values() for entry in section for line in entry.alternatives
             )
             wrong = next((line for line in lines if not _compiles(line)), paragraph.alternatives[0])
             raise wrong.wrong(f"is no regular expression: {error}") from error
@@ -120,7 +120,9 @@ class Phrasebook:
                 raise line.wrong(f"is part of itself by {part[0]}")
             if len(section := self.sections.get(part[1], [])) != 1:
                 raise line.wrong(f"has the part {part[0]}, which is no section of one phrase")
-            return f"(?:{'|'.join(self._filled(one, (*outer, part[1])) for one in section[0].alternatives)})"
+            names = (*outer, part[1])
+            filled = (self._filled(alternative, names) for alternative in section[0].alternatives)
+            return f"(?:{'|'.join(filled)})"
 
         return _PART.sub(fill, line.text) if "{" in line.text else line.text
 

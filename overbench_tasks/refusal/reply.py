@@ -55,10 +55,10 @@ def after_reasoning(text: str) -> str | None:
     at = _end(_BLANKS, text, 0)
     while opening := _THINK.match(text, at):
         close = f"</{opening[1]}>" if opening[1] else "[/think]"
-        found = text.find(close, opening.end())
-        if found < 0:
+        position = text.find(close, opening.end())
+        if position < 0:
             return None
-        at = _end(_BLANKS, text, found + len(close))
+        at = _end(_BLANKS, text, position + len(close))
     # A chat template can hold the opening tag; the reply then holds the closing one alone.
     lone = text.find("</think>", at)
     return text[at if lone < 0 else _end(_BLANKS, text, lone + len("</think>")) :]
@@ -94,9 +94,9 @@ class Reply:
         self.text = text
         self.prompt = prompt
         self.opening = text[:OPENING_CHARS]
-        self.said = words(self.opening)
+        self.opening_words = words(self.opening)
         """The opening's words in order."""
-        self.words = vocabulary.intersection(self.said)
+        self.words = vocabulary.intersection(self.opening_words)
         """The opening's words that some phrase needs; most patterns are ruled out by them unrun."""
         self.core = 0  # where the first thing said begins, after thanks and throat-clearing
         for _ in range(PREAMBLES):
@@ -120,5 +120,5 @@ class Reply:
         earlier = before[: len(before) - len(line)].rstrip()[-120:]
         if earlier.endswith(":") and _SAMPLE.search(earlier):
             return False
-        said = _SENTENCE_END.split(self.text[hit.start() : hit.start() + 80], maxsplit=1)[0]
-        return len(said) < 15 or said not in self.prompt
+        sentence = _SENTENCE_END.split(self.text[hit.start() : hit.start() + 80], maxsplit=1)[0]
+        return len(sentence) < 15 or sentence not in self.prompt

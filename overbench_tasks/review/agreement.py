@@ -122,14 +122,16 @@ def confusion_of(
         columns = replace(columns, prompt=columns.prompt or "prompt")
     rows: list[tuple[ReplyRow, Label, str]] = []
     tied = diluted = 0
-    for one in annotations.rows:
-        human: Label | None = consensus(one.labels)
-        tied += human is None and any(one.labels)
+    for annotated in annotations.rows:
+        human: Label | None = consensus(annotated.labels)
+        tied += human is None and any(annotated.labels)
         if human in (None, "unscored"):
             continue
-        diluted += human == "complied" and _is_called_diluted(one.raw, columns)
-        row = reply_row(_unguarded(one.raw, columns) if key else one.raw, columns, one.where)
-        rows.append((row, human, one.stratum))
+        diluted += human == "complied" and _is_called_diluted(annotated.raw, columns)
+        row = reply_row(
+            _unguarded(annotated.raw, columns) if key else annotated.raw, columns, annotated.where
+        )
+        rows.append((row, human, annotated.stratum))
     if not rows:
         raise OverbenchError(
             f"{', '.join(annotations.annotators)}: on no row do most annotators give one label that can be "
@@ -175,12 +177,12 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
             f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
             "which makes other errors. Draw a sheet of these: overbench annotate."
         )
-    found: dict[Pair, Verdict] = {}
+    verdicts: dict[Pair, Verdict] = {}
     for row in rows:
         label, _, by = key.rows[row["id"]].removeprefix(UNSAFE).partition("/")
         verdict = Verdict.from_json({"label": label, "reason": "", "by": by})
-        found[unguarded(row["prompt"]), unguarded(row["reply"])] = verdict
-    return lambda pairs: [found[prompt or "", reply] for prompt, reply in pairs]
+        verdicts[unguarded(row["prompt"]), unguarded(row["reply"])] = verdict
+    return lambda pairs: [verdicts[prompt or "", reply] for prompt, reply in pairs]
 
 
 def own_errors(labels: Path, labeller: str) -> LabelErrors:
@@ -231,8 +233,15 @@ HEADER: Final = ("prompt", "reply", "people", "labeller", "by", "reason")
 
 def disagreement_rows(disagreements: Sequence[Change]) -> Iterator[tuple[str, ...]]:
     """What :data:`HEADER` names, of each."""
-    for one in disagreements:
-        yield one.prompt or "", one.reply, one.old.label, one.new.label, one.new.by, one.new.reason
+    for change in disagreements:
+        yield (
+            change.prompt or "",
+            change.reply,
+            change.old.label,
+            change.new.label,
+            change.new.by,
+            change.new.reason,
+        )
 
 
 def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:

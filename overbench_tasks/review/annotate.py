@@ -197,6 +197,6 @@ def make_prompt_sheet(
         votes={prompt.id: dict(prompt.votes) for _, prompt in drawn},
     )
     empty = dict.fromkeys(PROMPT_COLUMNS, "")
-    rows = [empty | {"id": one.id, "prompt": guarded(one.prompt)} for _, one in drawn]
+    rows = [empty | {"id": prompt.id, "prompt": guarded(prompt.prompt)} for _, prompt in drawn]
     write_sample(sheet, annotators, key, rows)
     return len(drawn)

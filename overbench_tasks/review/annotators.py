@@ -85,7 +85,7 @@ def read_annotations(
             sheets of one draw, a row that is not in the key, or two rows of one id.
     """
     names: list[str] = []
-    found: dict[str, Annotated[Label]] = {}
+    rows: dict[str, Annotated[Label]] = {}
     keys: set[str] = set()
     key: Key | None = None
     for file in files:
@@ -115,16 +115,16 @@ def read_annotations(
             if identity in seen:
                 raise OverbenchError(f"{where}: id {identity!r} is there twice. Remove one of the rows.")
             seen.add(identity)
-            earlier = found[identity].labels if identity in found else (None,) * before
-            found[identity] = Annotated(where, raw, stratum, (*earlier, *labels))
-        for identity in found.keys() - seen:
-            one = found[identity]
+            earlier = rows[identity].labels if identity in rows else (None,) * before
+            rows[identity] = Annotated(where, raw, stratum, (*earlier, *labels))
+        for identity in rows.keys() - seen:
+            row = rows[identity]
             padding = (None,) * len(columns)
-            found[identity] = Annotated(one.where, one.raw, one.stratum, (*one.labels, *padding))
-    if not any(one is not None for row in found.values() for one in row.labels):
+            rows[identity] = Annotated(row.where, row.raw, row.stratum, (*row.labels, *padding))
+    if not any(row_label is not None for row in rows.values() for row_label in row.labels):
         shown = ", ".join(map(str, files))
         raise OverbenchError(f"{shown}: no row has a label under {gold!r}. Label some first.")
-    return Annotations(tuple(names), tuple(found.values()), key)
+    return Annotations(tuple(names), tuple(rows.values()), key)
 
 
 def _cell(raw: dict[str, Any], column: str, where: str) -> object:
@@ -213,18 +213,18 @@ def annotator_agreement(
     chosen = range(len(annotations.annotators)) if among is None else among
     patterns: Counter[tuple[str, tuple[Any, ...]]] = Counter()
     for row in annotations.rows:
-        labels = tuple(row.labels[place] for place in chosen)
+        labels = tuple(row.labels[index] for index in chosen)
         if None not in labels:
             patterns[row.stratum, labels] += 1
-    who = tuple(annotations.annotators[place] for place in chosen)
+    who = tuple(annotations.annotators[index] for index in chosen)
     if not patterns:
         return AnnotatorAgreement(who, UNDEFINED, math.nan, 0)
     weights, drawn = _weights(patterns, annotations.key, seed)
     words = sorted({label for _, labels in patterns for label in labels}, key=str)
     if len(who) == 2:
         cells = np.zeros((len(patterns), len(words), len(words)))
-        for place, (_, (one, other)) in enumerate(patterns):
-            cells[place, words.index(one), words.index(other)] = 1
+        for index, (_, (label, other)) in enumerate(patterns):
+            cells[index, words.index(label), words.index(other)] = 1
 
         def kappa(weights: Array) -> Array:
             return cohens_kappa(np.tensordot(weights, cells, axes=1))
@@ -251,7 +251,7 @@ def _weights(
     strata, counts = [stratum for stratum, _ in patterns], np.array([*patterns.values()], dtype=float)
     weights, drawn = np.zeros(len(patterns)), np.zeros((DRAWS, len(patterns)))
     for stratum in dict.fromkeys(strata):
-        of_it = np.array([one == stratum for one in strata])
+        of_it = np.array([pattern_stratum == stratum for pattern_stratum in strata])
         n = counts[of_it].sum()
         each = key.sizes[stratum] / n if key else 1.0
         weights[of_it] = each * counts[of_it]

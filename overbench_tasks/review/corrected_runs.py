@@ -110,8 +110,10 @@ def _lines(
     rows: list[tuple[object, ...]] = []
     notes: list[str] = []
     for name, positive in rates.items():
-        shares = Counter(share for one in outcomes if (share := one.share(positive)) is not None)
-        withheld = Counter(share for one in outcomes if (share := one.blocked_share(positive)) is not None)
+        shares = Counter(share for outcome in outcomes if (share := outcome.share(positive)) is not None)
+        withheld = Counter(
+            share for outcome in outcomes if (share := outcome.blocked_share(positive)) is not None
+        )
         raw = figure(rate(shares))
         try:
             mended = corrected_rate(table, shares, positive, withheld=rate(withheld).value if scored else 0.0)

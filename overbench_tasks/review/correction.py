@@ -320,15 +320,15 @@ def _shares(table: Confusion, positive: tuple[Label, ...]) -> _Shares:
     # (strata, people's label): of replies that the labeller flags, and of those it leaves alone
     flagged, others = scored[:, :, is_positive].sum(axis=2), scored[:, :, ~is_positive].sum(axis=2)
     flagged_weight, other_weight = (float((weights @ side).sum()) for side in (flagged, others))
-    found, missed = (float((weights @ side)[is_positive].sum()) for side in (flagged, others))
+    detected, missed = (float((weights @ side)[is_positive].sum()) for side in (flagged, others))
     whole = flagged_weight + other_weight
-    if not (flagged_weight and other_weight and 0 < found + missed < whole):
+    if not (flagged_weight and other_weight and 0 < detected + missed < whole):
         raise CorrectionError(
             f"The labelled sample needs replies that are {' or '.join(positive)} and replies that are not, "
             "by people's labels and by the labeller's. Label more replies."
         )
     return _Shares(
-        q1=found / flagged_weight,
+        q1=detected / flagged_weight,
         q0=missed / other_weight,
         w=flagged_weight / whole,
         flagged=effective_size(weights, flagged.sum(axis=1)),
@@ -341,9 +341,9 @@ def _shares(table: Confusion, positive: tuple[Label, ...]) -> _Shares:
 
 def _accuracy(q1: Array | float, q0: Array | float, w: Array | float) -> tuple[Array, Array]:
     """(sensitivity, specificity)."""
-    found, missed = np.asarray(w * q1), np.asarray((1 - w) * q0)
+    detected, missed = np.asarray(w * q1), np.asarray((1 - w) * q0)
     passed, blamed = np.asarray((1 - w) * (1 - q0)), np.asarray(w * (1 - q1))
-    return found / (found + missed), passed / (passed + blamed)
+    return detected / (detected + missed), passed / (passed + blamed)
 
 
 def _without_errors(raw: Array | float, se: Array | float, sp: Array | float) -> Array:

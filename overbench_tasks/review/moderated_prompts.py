@@ -47,8 +47,8 @@ class ModeratedPrompt:
     @property
     def stratum(self) -> str:
         """The decision and every vote: within a stratum all prompts were voted on alike."""
-        said = ", ".join(f"{by}={word}" for by, word in sorted(self.votes.items()))
-        return f"{self.decision}/{said}"
+        votes = ", ".join(f"{by}={word}" for by, word in sorted(self.votes.items()))
+        return f"{self.decision}/{votes}"
 
 
 def read_moderated(sources: Sequence[Path], column: str = "prompt") -> Iterator[ModeratedPrompt]:
@@ -70,10 +70,10 @@ def read_moderated(sources: Sequence[Path], column: str = "prompt") -> Iterator[
             for where, raw in read_table(file, (column, *_COLUMNS)):
                 if raw.get("gate") not in (None, "", "moderation"):
                     continue
-                found = _moderated(raw, column, where)
-                if found.id not in seen:
-                    seen.add(found.id)
-                    yield found
+                prompt = _moderated(raw, column, where)
+                if prompt.id not in seen:
+                    seen.add(prompt.id)
+                    yield prompt
 
 
 def _files(source: Path) -> list[Path]:
@@ -110,17 +110,17 @@ def _moderated(raw: Mapping[str, Any], column: str, where: str) -> ModeratedProm
 def _votes(value: Any, where: str) -> dict[str, str]:
     """Who voted what. Two votes of one name are told apart by a number."""
     try:
-        said = json.loads(value) if isinstance(value, str) and value.strip()[:1] in ("[", '"') else value
-        if said in (None, "", "unmoderated"):
+        entries = json.loads(value) if isinstance(value, str) and value.strip()[:1] in ("[", '"') else value
+        if entries in (None, "", "unmoderated"):
             return {}
         votes: dict[str, str] = {}
-        for one in said:
-            by, word = str(one["by"]), str(one.get("verdict", one.get("vote"))).casefold()
+        for vote in entries:
+            by, word = str(vote["by"]), str(vote.get("verdict", vote.get("vote"))).casefold()
             if word not in _VOTES:
                 raise ValueError(f"a vote {word!r}")
             again = 2
             while by in votes:
-                by, again = f"{one['by']} #{again}", again + 1
+                by, again = f"{vote['by']} #{again}", again + 1
             votes[by] = word
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise OverbenchError(

@@ -67,8 +67,8 @@ def label_chunk(
         shared: what tells the canned replies of the whole file.
     """
     rows = [form.row(record, number) for number, record in chunk]
-    found = label_batch(rows, partial(shared.label, label))
-    return [form.tail(new) for new in found], _tally(rows, found)
+    verdicts = label_batch(rows, partial(shared.label, label))
+    return [form.tail(new) for new in verdicts], _tally(rows, verdicts)
 
 
 def _tally(rows: Sequence[ReplyRow], verdicts: Sequence[Sequence[Verdict]]) -> Tallies:
@@ -189,8 +189,8 @@ def _verified(
         (the chunks that are still to be labelled, the position at which to go on writing).
     """
     opening = form.opening()
-    if (found := out.read(len(opening))) != opening:
-        if not opening.startswith(found):
+    if (written := out.read(len(opening))) != opening:
+        if not opening.startswith(written):
             raise _foreign(out, form)
         return chunks, 0
     for chunk in chunks:
@@ -210,7 +210,7 @@ def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | N
     None where only its beginning stands there, or where a reply has no verdict for want of an
     answer (a judge's outage): that is asked again.
     """
-    rows, found = [], []
+    rows, all_verdicts = [], []
     for number, record in chunk:
         body = form.body(record)
         written = out.read(len(body))
@@ -231,8 +231,8 @@ def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | N
         if any(v.label == "unscored" and labeller_failed(v.reason) for v in verdicts):
             return None
         rows.append(form.row(record, number))
-        found.append(verdicts)
-    return _tally(rows, found)
+        all_verdicts.append(verdicts)
+    return _tally(rows, all_verdicts)
 
 
 def _foreign(out: BinaryIO, form: RowFormat) -> OverbenchError:

@@ -19,25 +19,25 @@ Result = TypeVar("Result")
 
 
 def in_order(
-    work: Callable[[Item], Result], items: Iterator[Item], workers: int
+    function: Callable[[Item], Result], items: Iterator[Item], workers: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Each item with what ``work`` makes of it, in order.
+    """Each item with what ``function`` makes of it, in order.
 
     Args:
-        work: of a module, so that other processes find it.
+        function: of a module, so that other processes find it.
         items: read a few ahead of the results, never all.
         workers: processes; fewer than two: the work is done here.
     """
     if workers < 2:
         for item in items:
-            yield item, work(item)
+            yield item, function(item)
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
         # A window, because map would read the whole file ahead.
         waiting: deque[tuple[Item, Future[Result]]] = deque()
         try:
             for item in items:
-                waiting.append((item, pool.submit(work, item)))
+                waiting.append((item, pool.submit(function, item)))
                 if len(waiting) > 2 * workers:
                     oldest, future = waiting.popleft()
                     yield oldest, future.result()
