@@ -88,7 +88,7 @@ OTHER_SUFFIXES: Final = {
 LOGGED_FIELDS: Final = {
     "blocked": "in a sample log: whether the provider withheld the reply, or the rest of it",
     "provider": "in a sample log, of a blocked reply: who withheld it",
-    "finish_reason": "in a sample log, of the `overbench-...` model types: why the reply ended, in the API's word",
+    "finish_reason": "in a sample log, of the `overbench-...` model types: the API's word for why it ended",
     "evasion_measured": "in a sample log: whether the labeller detects evasive replies",
     "missing": "in a sample log, of a prompt with an answer key: the things that the reply lacks",
     "cut": "in a sample log, of a prompt with an answer key: whether the reply ended at the token limit",
