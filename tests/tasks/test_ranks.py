@@ -53,7 +53,8 @@ class RankLM(ScriptedLM):
 
 def reply(prompt):
     # Depends on the prompt alone, so that any split over ranks gives the same replies.
-    return [REFUSAL, ANSWER, MIXED, ""][int(prompt.split()[-1]) % 4]
+    # An answer names its prompt: the same text under several would be canned.
+    return [REFUSAL, f"{ANSWER} So much for {prompt}.", MIXED, ""][int(prompt.split()[-1]) % 4]
 
 
 if world > 1:

@@ -124,7 +124,8 @@ def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
     for sample in full:
         (((reply,),), ((verdict,),)) = sample["resps"], sample["filtered_resps"]
         answer = reply.partition("</think>\n")[2]
-        assert answer and json.loads(verdict)["label"] == label_reply(answer).label
+        expected = label_reply(answer, prompt=sample["doc"]["prompt"])
+        assert answer and json.loads(verdict)["label"] == expected.label
     assert any(json.loads(one["filtered_resps"][0][0])["label"] == "complied" for one in full)
     # The same where the chat template opens the block, and the reply therefore can't.
     lm.tokenizer.chat_template += "{% if add_generation_prompt %}<think>\n{% endif %}"
