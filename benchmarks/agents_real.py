@@ -23,7 +23,8 @@ from typing import Any
 from shared import write_csv
 
 from overbench_tasks.agents.actions import OUTCOMES, ActionOutcome
-from overbench_tasks.agents.agent_metrics import agent_metrics, pairs_separated
+from overbench_tasks.agents.agent_metrics import agent_metrics
+from overbench_tasks.metrics.pair_rates import pairs_separated
 from overbench_tasks.agents.agent_task import SCENARIOS_FILE, scenario_rows
 from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.refusal_rates import rate_of

@@ -53,18 +53,22 @@ class LabelFilter(Filter):
         """One list of JSON verdicts per document, in order, one per reply: :func:`verdict_to_json`."""
         replies = [list(document) for document in resps]
         pairs: list[Pair] = [
-            (with_answer_key(prompt_in_context(doc), doc), reply)
+            (prompt, reply)
             for document, doc in zip(replies, docs, strict=True)
+            for prompt in [with_answer_key(prompt_in_context(doc), doc)]
             for reply in document
         ]
         if self.kind.finds_canned:
             labelled = iter(canned.shared_openings(pairs).label(self._label_unless_withheld, pairs))
         else:
             labelled = iter(self._label_unless_withheld(pairs))
+        evasion_measured = self.kind.detects_evasion or self.kind.finds_canned
         verdicts = [
             [
                 verdict_to_json(
-                    _with_key_check(next(labelled), doc, reply), evasion_measured=True, reply=reply
+                    _with_key_check(next(labelled), doc, reply),
+                    evasion_measured=evasion_measured,
+                    reply=reply,
                 )
                 for reply in document
             ]

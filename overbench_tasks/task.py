@@ -3,10 +3,9 @@
 Beyond lm-eval's own class it does what task files cannot. It drops the extra replies that padding gives to
 short ranks. It warns of what spoils replies: a chat model asked without its chat template, reasoning that
 never ends, blocks that nobody knows (:mod:`overbench_tasks.run_warnings`), replies that are all the same.
-It keeps out of lm-eval's request
-cache. It builds the filters before anything is generated, so that their settings are checked in time. It
-writes the versions of package, rules and judge, which prompts these were, and who withheld replies, into
-the results' metadata.
+It keeps out of lm-eval's request cache. It builds the filters before anything is generated, so that their
+settings are checked in time. It writes the versions of package, rules and judge, which prompts these were,
+and who withheld replies, into the results' metadata.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from overbench_tasks.prompts.conversations import (
 )
 from overbench_tasks.prompts.task_dataset import KEPT_PROMPTS
 from overbench_tasks.providers.model_reply import COUNTED_LENGTH, ModelReply, settled, unknown_block
-from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal import RULES_VERSION, canned, label_reply
 from overbench_tasks.refusal.canned import RANKS, OpeningCounts
 
 if TYPE_CHECKING:
@@ -196,24 +195,25 @@ class OverbenchTask(GenerationTask):
         self,
         doc: dict[str, Any],
         num_fewshot: int,
+        *,
         system_instruction: str | None = None,
         apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
         chat_template: Callable[..., Any] | None = None,
         gen_prefix: str | None = None,
+        **options: Any,
     ) -> Any:
         """What the model gets: as lm-eval makes it, and of a conversation its messages in the chat template,
         or a plain transcript where none is applied."""
-        messages = self.conversation(doc)
+        messages = messages_of(doc)
         if not messages:
             return super().fewshot_context(
                 doc,
-                num_fewshot=num_fewshot,
+                num_fewshot,
                 system_instruction=system_instruction,
                 apply_chat_template=apply_chat_template,
-                fewshot_as_multiturn=fewshot_as_multiturn,
                 chat_template=chat_template,
                 gen_prefix=gen_prefix,
+                **options,
             )
         instructions = [text for text in (system_instruction, self.config.description) if text]
         if instructions and messages[0]["role"] == "system":
@@ -229,10 +229,6 @@ class OverbenchTask(GenerationTask):
         if isinstance(context, str) and _lacks_system_message(context, sent):
             context = chat_template(without_system_role(sent), add_generation_prompt=not gen_prefix)
         return context
-
-    def conversation(self, doc: Mapping[str, Any]) -> list[Message]:
-        """The messages of a document; none for an ordinary prompt."""
-        return messages_of(doc)
 
     def doc_to_target(self, *_: Any, **__: Any) -> str:
         # lm-eval would compile the empty template anew, twice for each prompt.
@@ -255,7 +251,8 @@ class OverbenchTask(GenerationTask):
         filtered: list[Instance] | None = super().apply_filters()
         if (ranks := getattr(lm, "world_size", 1)) == 1:  # a rank knows its own share alone
             self._tell_blocks()
-            self._warn_of_equal_replies()
+            if canned.VERSIONS.keys() <= (self.config.metadata or {}).keys():
+                self._warn_of_equal_replies()
         else:
             self.config.metadata = {**(self.config.metadata or {}), RANKS: ranks}
         return filtered
@@ -270,7 +267,7 @@ class OverbenchTask(GenerationTask):
                 verdict = verdict_from_json(text)
                 counts.add(prompt_in_context(instance.doc), reply, known_fingerprint=verdict.fingerprint)
                 verdicts.append(verdict)
-        warning = counts.shared().warning_beside(verdicts)
+        warning = counts.shared().warning_beside(verdict.label for verdict in verdicts)
         metadata = {key: value for key, value in (self.config.metadata or {}).items() if key != EQUAL_REPLIES}
         self.config.metadata = metadata | ({EQUAL_REPLIES: warning} if warning else {})
         if warning:

@@ -1,13 +1,15 @@
-"""Makes text safe for a request, a terminal, Markdown or a file.
+"""Reads text, and makes it safe for a request, a terminal, Markdown or a file.
 
 Prompts and replies are hostile text, and only this module disarms them. The template engine escapes HTML.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 _VERDICT_WORD = re.compile(r"(verdict)(?=[\s*_`'\"]{0,8}[:：])", re.IGNORECASE)
 _CONTROL_TOKEN = re.compile(r"\[(/?[A-Z_]{2,40})\]")
@@ -16,6 +18,8 @@ _REPLACED: Final = {"Cc": " ", "Cf": "", "Cs": "\ufffd", "Co": "\ufffd"}
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
 _JOINERS: Final = "\u200c\u200d"
 EXCERPT_CHARS: Final = 80
+MAX_BRACES: Final = 1_000
+"""A bound on hostile text, whose nested braces would be read again and again."""
 
 
 def encodable(text: str) -> str:
@@ -35,6 +39,28 @@ def shorten(text: str, max_chars: int) -> str:
 def without_reasoning(reply: str) -> str:
     """``reply`` behind its reasoning block, where it has one that closes."""
     return reply.partition("</think>")[2] if "</think>" in reply else reply
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects in a text, in their order; of its braces the first :data:`MAX_BRACES` may
+    begin one."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    for _ in range(MAX_BRACES):
+        if start == -1:
+            return
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            yield value
+        start = text.find("{", end)
+
+
+def normalised(text: str) -> str:
+    """The text as compared for equality: NFKC, case folded, white space collapsed, stripped."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def neutralise(text: str) -> str:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.labellers.registry import BASELINES, NAMES, by_name
+from overbench_tasks.labellers.registry import NAMES, by_name, kind_of
 from overbench_tasks.outcomes.logs import left_out, reply_files
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import Label
@@ -283,7 +283,7 @@ def agreement(
         if labels:
             columns = ReplyColumns(reply, prompt)
             # A run's rate is corrected by the errors on replies that were read alone.
-            whole_run = prompt is not None and not run and labeller not in BASELINES
+            whole_run = prompt is not None and not run and kind_of(labeller).finds_canned
             errors = _reply_agreement(
                 labels, gold, chosen, columns, limit, disagreements, runs, whole_run=whole_run
             )

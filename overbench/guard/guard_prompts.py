@@ -14,12 +14,12 @@ from overbench_tasks.outcomes.reply_rows import ReplyColumns, read_replies
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
-from overbench_tasks.prompts.prompt_rows import normalised, read_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
 from overbench_tasks.prompts.prompt_sets import prompt_file
 from overbench_tasks.prompts.sources import BUNDLED_SETS, unsafe_file
 from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table
-from overbench_tasks.text import excerpt
+from overbench_tasks.text import excerpt, normalised
 
 GROUPINGS: Final = ("category", "field", "subset", "language", "reply_label")
 """What rates are also given by, where a set has it."""

@@ -26,10 +26,10 @@ from overbench_tasks.prompts.conversations import (
     prompt_and_messages,
 )
 from overbench_tasks.prompts.prompt_labels import told_label
-from overbench_tasks.prompts.prompt_rows import identity_of, normalised
+from overbench_tasks.prompts.prompt_rows import identity_of
 from overbench_tasks.prompts.whose_features import refresh_round
 from overbench_tasks.tables import read_table
-from overbench_tasks.text import encodable
+from overbench_tasks.text import encodable, normalised
 
 GIVEN: Final = "given by the source"
 """The evidence of a category that was not ours to decide."""

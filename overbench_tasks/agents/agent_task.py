@@ -8,7 +8,7 @@ ours sends them (:mod:`overbench_tasks.providers.backends`), and not into the sy
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,42 +124,27 @@ def outcome_from_json(text: str) -> ActionOutcome:
 class AgentTask(OverbenchTask):
     """The scenarios of an agent, asked in one turn each; named by ``class:`` in the task file."""
 
-    def fewshot_context(
-        self,
-        doc: dict[str, Any],
-        num_fewshot: int,
-        system_instruction: str | None = None,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        chat_template: Callable[..., Any] | None = None,
-        gen_prefix: str | None = None,
-    ) -> Any:
+    def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **options: Any) -> Any:
         """As :class:`~overbench_tasks.task.OverbenchTask` makes it; with native tools the first message
         carries them.
 
         Raises:
-            OverbenchError: native tools, and a model type that can't send them.
+            OverbenchError: native tools, and a model type that can't send them, or no chat template.
         """
-        if chat_template and (self.config.metadata or {}).get("overbench_native_tools"):
-            tools = [tool.as_openai() for tool in scenario_of(doc).tools]
-            render = chat_template
+        if not (self.config.metadata or {}).get("overbench_native_tools"):
+            return super().fewshot_context(doc, num_fewshot, **options)
+        tools = [tool.as_openai() for tool in scenario_of(doc).tools]
+        render = options.get("chat_template")
 
-            def chat_template(messages: list[Message], **options: Any) -> Any:
-                context = render([{**messages[0], "tools": tools}, *messages[1:]], **options)
-                if isinstance(context, str):
-                    raise OverbenchError(
-                        "overbench_native_tools: expected a model type that sends tools (overbench-openai, "
-                        "overbench-local-chat, overbench-anthropic) with --apply_chat_template, got a chat "
-                        "template that makes text. Leave overbench_native_tools out."
-                    )
-                return context
+        def with_tools(messages: list[Message], **rendering: Any) -> Any:
+            context = render([{**messages[0], "tools": tools}, *messages[1:]], **rendering) if render else ""
+            if isinstance(context, str):
+                raise OverbenchError(
+                    "overbench_native_tools: expected a model type that sends tools (overbench-openai, "
+                    "overbench-local-chat, overbench-anthropic) with --apply_chat_template, got plain text. "
+                    "Leave overbench_native_tools out."
+                )
+            return context
 
-        return super().fewshot_context(
-            doc,
-            num_fewshot=num_fewshot,
-            system_instruction=system_instruction,
-            apply_chat_template=apply_chat_template,
-            fewshot_as_multiturn=fewshot_as_multiturn,
-            chat_template=chat_template,
-            gen_prefix=gen_prefix,
-        )
+        options |= {"apply_chat_template": True, "chat_template": with_tools}
+        return super().fewshot_context(doc, num_fewshot, **options)

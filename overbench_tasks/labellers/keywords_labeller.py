@@ -32,4 +32,5 @@ KIND: Final = LabellerKind(
     read_settings=no_settings("keywords"),
     make=lambda settings: Labeller(KEYWORDS, label_by_keywords, versions=VERSIONS),
     filter="keywords",
+    finds_canned=False,  # a baseline is compared as it is
 )

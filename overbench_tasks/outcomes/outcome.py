@@ -205,7 +205,7 @@ class Outcome:
         no_replies = MeasuredShare(0.0, 0)
         self.measures = {
             name: self.measures.get(name, no_replies).plus(other.measures.get(name, no_replies))
-            for name in (*self.measures, *(name for name in other.measures if name not in self.measures))
+            for name in {**self.measures, **other.measures}
         }
         if other.quote is not None:
             self._quote(other.quote)

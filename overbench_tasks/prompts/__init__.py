@@ -1,5 +1,6 @@
 """Where a task's prompts come from: files, named sets and releases, the hub."""
 
-from overbench_tasks.prompts.prompt_rows import MAX_PROMPT_CHARS, Row, normalised, prompt_id, read_prompts
+from overbench_tasks.prompts.prompt_rows import MAX_PROMPT_CHARS, Row, prompt_id, read_prompts
+from overbench_tasks.text import normalised
 
 __all__ = ["MAX_PROMPT_CHARS", "Row", "normalised", "prompt_id", "read_prompts"]

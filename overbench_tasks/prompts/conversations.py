@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.text import normalised
 
 MAX_CONVERSATION_CHARS: Final = 60_000
 """A longer conversation is a document, and most models would truncate it."""
@@ -130,7 +130,7 @@ def prompt_and_messages(record: Mapping[str, Any], where: str) -> tuple[Any, lis
         return prompt, []
     messages = read_messages(value, where)
     request = request_of(messages)
-    if prompt not in (None, "") and _normalised(str(prompt)) != _normalised(request):
+    if prompt not in (None, "") and normalised(str(prompt)) != normalised(request):
         raise OverbenchError(
             f"{where}: expected 'prompt' to be the last message of 'messages', got {prompt!r:.100} beside "
             f"{request!r:.100}. Correct one of them, or leave 'prompt' out."
@@ -158,16 +158,16 @@ def conversation_id(messages: Sequence[Message]) -> str:
     """A stable id from the messages alone; case, Unicode form and white space do not change it.
 
     Returns:
-        ``"ob-"`` and the first 12 hex digits of the SHA-256 of the messages as compact JSON, a list of
-        [role, normalised content].
+        :func:`text_id` of the messages as compact JSON, a list of [role, normalised content].
     """
-    canonical = [[message["role"], _normalised(message["content"])] for message in messages]
+    canonical = [[message["role"], normalised(message["content"])] for message in messages]
     text = json.dumps(canonical, ensure_ascii=False, separators=(",", ":"))
+    return text_id(text)
+
+
+def text_id(text: str) -> str:
+    """``"ob-"`` and the first 12 hex digits of the SHA-256 of a text."""
     return "ob-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def _normalised(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def with_system_instruction(messages: Sequence[Message], instruction: str | None) -> list[Message]:

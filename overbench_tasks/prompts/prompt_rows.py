@@ -5,9 +5,7 @@ Of a file a bare ``prompt`` column is enough, so the OVERBENCH authors' own down
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +18,12 @@ from overbench_tasks.prompts.conversations import (
     conversation_id,
     messages_as_json,
     prompt_and_messages,
+    text_id,
 )
 from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
-from overbench_tasks.text import number_of
+from overbench_tasks.text import normalised, number_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +46,15 @@ def prompt_id(prompt: str) -> str:
     """A stable id from the text alone: case, Unicode form and white space do not change it.
 
     Returns:
-        ``"ob-"`` and the first 12 hex digits of the SHA-256 of :func:`normalised`.
+        :func:`~overbench_tasks.prompts.conversations.text_id` of :func:`~overbench_tasks.text.normalised`.
     """
-    return "ob-" + hashlib.sha256(normalised(prompt).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return text_id(normalised(prompt))
 
 
 def identity_of(prompt: str, messages: Sequence[Message] = ()) -> str:
     """The id of a prompt: :func:`prompt_id`; of a conversation of several messages
     :func:`~overbench_tasks.prompts.conversations.conversation_id`."""
     return conversation_id(messages) if len(messages) > 1 else prompt_id(prompt)
-
-
-def normalised(prompt: str) -> str:
-    """The prompt as compared for equality: NFKC, case folded, white space collapsed, stripped."""
-    return " ".join(unicodedata.normalize("NFKC", prompt).casefold().split())
 
 
 def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:

@@ -86,8 +86,8 @@ def as_dataset(
 ) -> dict[str, datasets.Dataset]:
     """The dataset that lm-eval's ``custom_dataset`` returns, made of the rows of :func:`checked_rows`.
 
-    ``provenance`` and a hash of the prompts, their labels, categories, answer keys and conversations become
-    the dataset's description, as JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the
+    ``provenance`` and a hash of what a run asks (see :func:`_hashed`) become the dataset's description, as
+    JSON; :class:`~overbench_tasks.task.OverbenchTask` writes it into the
     results.
 
     Args:
@@ -178,8 +178,8 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
 
 
 def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
-    """The rows, and on the way their prompts, labels, categories, answer keys and conversations for a hash,
-    as one JSON list of lists."""
+    """The rows, and on the way a hash of their prompts, labels, categories, answer keys, conversations and
+    scenarios, as one JSON list of lists."""
     before = b"["
     for row in rows:
         key = [row[column] for column in ("answer_key", "messages", "scenario") if column in row]

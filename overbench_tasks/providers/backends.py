@@ -31,7 +31,6 @@ import requests
 from lm_eval.models.anthropic_llms import AnthropicChat
 from lm_eval.models.openai_completions import LocalChatCompletion, OpenAIChatCompletion
 
-from overbench_tasks.chat.provider_shapes import CUT
 from overbench_tasks.chat.response import AttemptError, failed_response, is_secret
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.providers.model_reply import ModelReply, read_response, unknown_block
@@ -292,7 +291,7 @@ class Attempts:
         if not end or reply.withheld:
             return reply
         _, separator, answer = reply.rpartition(end)
-        if not separator and (reply.finish_reason or "").lower() in CUT:
+        if not separator and reply.cut:
             answer = ""  # the limit was reached before the reasoning's end
         return ModelReply(answer.lstrip() if separator else answer, finish_reason=reply.finish_reason)
 

@@ -184,14 +184,11 @@ class OpeningCounts:
         self._replies: Counter[int] = Counter()
         self._fingerprints: Counter[str] = Counter()
 
-    def add(self, prompt: str | None, reply: str, known_fingerprint: str | None = None) -> str:
+    def add(self, prompt: str | None, reply: str, known_fingerprint: str | None = None) -> None:
         """Count a reply.
 
         Args:
             known_fingerprint: its :func:`fingerprint`, where it is known.
-
-        Returns:
-            its fingerprint.
         """
         printed = fingerprint(prompt, reply) if known_fingerprint is None else known_fingerprint
         key = crc32((prompt or "").encode("utf-8", "replace"))
@@ -201,7 +198,6 @@ class OpeningCounts:
             self._fingerprints[printed] += 1
             for crc in set(_hashes(printed)) - {0}:
                 self._pairs[crc % _BUCKETS].append(crc << 32 | key)
-        return printed
 
     def shared(self) -> SharedOpenings:
         """What several prompts share. Nothing where the run has one prompt, or where nearly all replies are
@@ -249,12 +245,12 @@ class SharedOpenings:
         counts = sorted((self.prompts.get(crc, 0) if crc else 0 for crc in hashes), reverse=True)
         return counts[math.ceil(share * len(counts)) - 1]
 
-    def warning_beside(self, verdicts: Iterable[Verdict]) -> str:
-        """:attr:`warning`, where most of the run's verdicts say ``complied``; else ""."""
+    def warning_beside(self, labels: Iterable[str]) -> str:
+        """:attr:`warning`, where most of the run's labels are ``complied``; else ""."""
         if not self.warning:
             return ""
-        labels = Counter(verdict.label for verdict in verdicts)
-        return self.warning if 2 * labels["complied"] > labels.total() else ""
+        counts = Counter(labels)
+        return self.warning if 2 * counts["complied"] > counts.total() else ""
 
     def settled(self, verdict: Verdict, printed: str) -> Verdict:
         """The verdict on a reply of this run, from that of a labeller that read the reply alone.

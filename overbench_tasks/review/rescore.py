@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.registry import BASELINES, by_name, kind_of
+from overbench_tasks.labellers.registry import by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import LabelReplies, Verdict, labeller_failed
@@ -120,8 +120,8 @@ def rescore_file(
     if kind == ".csv" and columns.reply is None:
         raise OverbenchError(f"{source}: which column holds the replies? Name it with --reply COLUMN.")
     labeller_kind = kind_of(by)
-    # Without prompts nothing is canned, and a baseline is compared as it is.
-    canned = by not in BASELINES and (columns.reply is None or columns.prompt is not None)
+    # Without prompts nothing is canned.
+    canned = labeller_kind.finds_canned and (columns.reply is None or columns.prompt is not None)
     name = f"rescored_{by.replace('-', '_')}"
     done = (output_path or source.parent) / f"{name}_{source.name.removesuffix('.gz')}"
     done.parent.mkdir(parents=True, exist_ok=True)
@@ -163,6 +163,9 @@ def rescore_file(
             out.flush()
             os.fsync(out.fileno())
     part.replace(done)
+    labels = (label for tally in report.values() for _, label in tally.changes.elements())
+    if warning := shared.warning_beside(labels):
+        _logger.warning("%s: %s", source, warning)
     return Rescored(done, form.labeller, report, labeller.waits_for())
 
 
@@ -174,10 +177,7 @@ def _shared_openings(form: RowFormat) -> SharedOpenings:
             records = csv_records(stream, form.source)
             next(records)
         rows = (form.row(record, number) for number, record in records)
-        shared = shared_openings((row.prompt, reply) for row in rows for reply in row.replies)
-    if shared.warning:
-        _logger.warning("%s: %s", form.source, shared.warning)
-    return shared
+        return shared_openings((row.prompt, reply) for row in rows for reply in row.replies)
 
 
 def _verified(

@@ -7,14 +7,14 @@ import math
 import pytest
 
 from overbench_tasks.agents.actions import ActionOutcome
-from overbench_tasks.agents.agent_metrics import (
-    agent_metrics,
-    pairs_both_acted,
+from overbench_tasks.agents.agent_metrics import agent_metrics
+from overbench_tasks.metrics.balance import balanced_accuracy
+from overbench_tasks.metrics.pair_rates import (
+    pairs_both_answered,
+    pairs_both_declined,
     pairs_inverted,
-    pairs_neither_acted,
     pairs_separated,
 )
-from overbench_tasks.metrics.balance import balanced_accuracy
 from overbench_tasks.metrics.refusal_rates import rate
 from overbench_tasks.records import PromptLabel
 
@@ -59,8 +59,26 @@ def test_invalid_replies_have_a_rate_of_their_own_over_all() -> None:
 
 
 def test_a_pair_has_one_of_four_outcomes() -> None:
-    for aggregation in (pairs_separated, pairs_both_acted, pairs_neither_acted, pairs_inverted):
+    for aggregation in (pairs_separated, pairs_both_answered, pairs_both_declined, pairs_inverted):
         assert aggregation(values("pairs_separated")) == pytest.approx(1 / 4)
+
+
+def test_the_four_outcomes_of_pairs_are_told_apart() -> None:
+    kinds: list[tuple[ActionOutcome, ActionOutcome]] = [
+        *[("acted", "declined")] * 4,
+        *[("acted", "acted")] * 3,
+        *[("asked", "asked")] * 2,
+        ("asked", "acted"),
+    ]
+    documents = []
+    for number, (cleared, uncleared) in enumerate(kinds):
+        documents.append(agent_metrics([cleared], str(number), "safe"))
+        documents.append(agent_metrics([uncleared], str(number), "unsafe"))
+    paired = [document["pairs_separated"] for document in documents]
+    assert pairs_separated(paired) == pytest.approx(0.4)
+    assert pairs_both_answered(paired) == pytest.approx(0.3)
+    assert pairs_both_declined(paired) == pytest.approx(0.2)
+    assert pairs_inverted(paired) == pytest.approx(0.1)
 
 
 def test_every_document_has_every_key() -> None:

@@ -199,6 +199,12 @@ def test_a_model_type_without_tools_is_an_error(tmp_path: Path) -> None:
         evaluate(ScriptedLM({}), source(tmp_path, [row("a")]), "overbench_agent", metadata=NATIVE)
 
 
+def test_tools_without_a_chat_template_are_an_error(tmp_path: Path) -> None:
+    file = source(tmp_path, [row("a")])
+    with pytest.raises(OverbenchError, match="--apply_chat_template"):
+        evaluate(ScriptedLM({}), file, "overbench_agent", metadata=NATIVE, apply_chat_template=False)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

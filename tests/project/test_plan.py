@@ -84,6 +84,7 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
         "refusal",
         "tables",
         "task",
+        "text",
     ),
 }
 # From the bottom up: a part may use all of overbench_tasks and every row below its own, and no other part of

@@ -53,6 +53,17 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 class TestRows:
+    @pytest.mark.parametrize(
+        ("reply", "warnings"),
+        [("I'm sorry, but I can't help with that.", 0), ("The tide tables of the harbour are here.", 1)],
+    )
+    def test_equal_replies_are_a_warning_unless_they_refuse(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, reply: str, warnings: int
+    ) -> None:
+        rows = [sample(f"How do I tie knot {number}?", [reply], ["complied"]) for number in range(6)]
+        rescore_file(write_table(tmp_path / "samples_overbench_x.jsonl", rows), "rules")
+        assert caplog.text.count("may be broken") == warnings
+
     def test_rows_are_kept_and_the_new_verdicts_stand_behind(self, log: Path) -> None:
         done = rescore_file(log, "rules")
         assert done.file == log.with_name(f"rescored_rules_{log.name}")
