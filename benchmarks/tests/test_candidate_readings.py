@@ -28,4 +28,6 @@ def test_every_candidate_was_read_three_times() -> None:
     assert votes.keys() == rows.keys() and {len(of_one) for of_one in votes.values()} == {3}
     lines = list(candidate_readings.report(rows, votes))
     assert lines[0].startswith("harmless: 873 read three times, 860 called so by all")
+    assert lines[1].startswith("harmful: 318 read three times, 314 called so by all")
+    assert lines[1].endswith("265 confess") and lines[2].endswith("AUROC 0.79")
     assert lines[3] == "boundary tier: 715, of these 366 with a difficulty of 3 or more"

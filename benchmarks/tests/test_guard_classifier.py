@@ -7,6 +7,7 @@ from pathlib import Path
 import guard_classifier
 
 from overbench.guard.guard_output import guard_tables
+from overbench.guard.guard_rates import pair_outcomes
 from overbench_tasks.display import markdown_lines
 
 
@@ -16,6 +17,12 @@ def test_the_page_shows_the_kept_votes() -> None:
         encoding="utf-8"
     )
     kept = "\n".join(markdown_lines(table))
+    (pairs,) = pair_outcomes(guard_classifier.kept_results())
+    told = (
+        f"it separates {pairs.separated}, passes both prompts of {pairs.both_passed}, "
+        f"blocks both of {pairs.both_blocked}, and inverts {pairs.inverted}."
+    )
+    assert told in " ".join(page.split())
     assert f"<!-- guard -->\n{kept}\n<!-- /guard -->" in page
 
 

@@ -36,3 +36,11 @@ def test_shares_by_hand() -> None:
 def test_the_counts_are_what_the_rules_say_today(shared_data: Path) -> None:
     committed = Counter(tuple(row.values()) for _, row in read_table(two_models.COUNTS))
     assert Counter(tuple(row.values()) for row in two_models.measure()) == committed
+
+
+def test_how_many_evasive_replies_the_rules_find(shared_data: Path) -> None:
+    found = list(two_models.evasion_found())
+    assert found == [
+        "two-models: 23 of 30 evasive, 8 of 15 without China",
+        "two-models-later: 20 of 22 evasive, 10 of 12 without China",
+    ]

@@ -157,14 +157,14 @@ def test_another_number_of_prompts_a_shard_asks_nothing_again(
         process = processes.start(words, log, env)
         if len(starts) == 2:
             asked_before = len(asked(tmp_path))
-            while len(asked(tmp_path)) < asked_before + 2:
+            while process.poll() is None and len(asked(tmp_path)) < asked_before + 2:
                 time.sleep(0.001)
             process.kill()
         return process
 
     starts: list[Any] = []
     monkeypatch.setattr(shard_worker, "start", start)
-    monkeypatch.setenv("LM_EVAL_SECONDS", "0.1")
+    monkeypatch.setenv("LM_EVAL_SECONDS", "0.5")
     assert run(tmp_path, settings, engine=InProcess(4)).done == 0
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())

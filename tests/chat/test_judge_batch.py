@@ -196,7 +196,7 @@ class TestRescore:
     ) -> None:
         write_table(Path("replies.csv"), [{"prompt": prompt, "reply": reply} for prompt, reply in PAIRS])
         words = ["rescore", "replies.csv", "--reply", "reply", "--prompt", "prompt"]
-        words += ["--by", "judge", "--by_args", BY_ARGS]
+        words += ["--labeller", "judge", "--labeller_args", BY_ARGS]
         assert exit_code(monkeypatch, *words) == 75
         assert "Waiting for 4 of 4 replies" in capsys.readouterr().err
         answer_all("VERDICT: evasive")
@@ -212,8 +212,8 @@ class TestAgreement:
         _, log = logged_run(prompt_source, Path("run"))
         rows = [{"prompt": prompt, "reply": reply, "human_label": "refused"} for prompt, reply in PAIRS]
         write_table(Path("people.csv"), rows)
-        words = ["agreement", "people.csv", "--prompt", "prompt", "--by", "judge", "--by_args", BY_ARGS]
-        words += ["--run", str(log)]
+        words = ["agreement", "people.csv", "--prompt", "prompt", "--run", str(log)]
+        words += ["--labeller", "judge", "--labeller_args", BY_ARGS]
         assert exit_code(monkeypatch, *words) == 75
         output = capsys.readouterr()
         assert "Waiting for 7 of 7 replies" in output.err  # those of the run as well, but for its empty reply

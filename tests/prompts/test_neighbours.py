@@ -58,6 +58,19 @@ def example(task: str) -> tuple[Rows, list[tuple[str, str | None, str | None]]]:
     return [row], [(prompt, category, ours)]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("privacy", "privacy_invasion"), ("deception", "others"), ("violence", "violence_and_harm")],
+)
+def test_categories_by_hand(theirs: str, ours: str) -> None:
+    (named,) = {
+        neighbour.categories[theirs].category
+        for neighbour in NEIGHBOURS.values()
+        if theirs in neighbour.categories
+    }
+    assert named == ours
+
+
 EVERY = pytest.mark.parametrize("task", NEIGHBOURS)
 
 

@@ -75,7 +75,7 @@ def digest(verdicts: Iterable[Verdict]) -> str:
 
 
 def test_few_of_the_releases_logged_labels_would_change() -> None:
-    """They are by rules 1.2, and stay. What rules 3.0 say otherwise was read: benchmarks/README.md."""
+    """They are by rules 1.2, and stay. docs/measurements/labels.md says what changed to 2.0 and to 3.0."""
     files = sorted((DATA / "release_v1" / "logs").glob("*/samples*.jsonl.gz"))
     samples = [row for file in files for row in rows(file)]
     logged = [json.loads(verdict)["label"] for row in samples for verdict in row["filtered_resps"][0]]
