@@ -24,9 +24,9 @@ from shared import write_csv
 
 from overbench_tasks.agents.actions import OUTCOMES, ActionOutcome
 from overbench_tasks.agents.agent_metrics import agent_metrics
-from overbench_tasks.metrics.pair_rates import pairs_separated
 from overbench_tasks.agents.agent_task import SCENARIOS_FILE, scenario_rows
 from overbench_tasks.metrics import Rate
+from overbench_tasks.metrics.pair_rates import pairs_separated
 from overbench_tasks.metrics.refusal_rates import rate_of
 from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.tables import read_table

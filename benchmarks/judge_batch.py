@@ -1,7 +1,7 @@
 """A large model as judge by batch files, on 400 labelled replies, beside the rules and a judge of 1.5B.
 
-    python benchmarks/judge_batch.py                   # the tables, from the votes on file
-    python benchmarks/judge_batch.py --rules           # the same, with the replies labelled by today's rules
+    python benchmarks/judge_batch.py                   # the tables, also on the page, from the votes on file
+    python benchmarks/judge_batch.py --rules           # first label them by today's rules, and keep that
     python benchmarks/judge_batch.py --draw FOLDER     # draw the replies and write the judge's request files
     python benchmarks/judge_batch.py --collect FOLDER  # read the answers, write results and votes
 
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 from collections import Counter, defaultdict
@@ -38,6 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from label_quality import with_blocks
 from labelled_sets import REPOSITORY, SHARED_DATA, hashed, labelled_replies
 from shared import write_csv
 
@@ -49,6 +51,7 @@ from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table, whole_file
 
 VOTES: Final = REPOSITORY / "benchmarks" / "data" / "judge_batch.csv.gz"
+PAGE: Final = REPOSITORY / "docs" / "measurements" / "judge.md"
 EARLIER_VOTES: Final = REPOSITORY / "benchmarks" / "data" / "label_quality.csv.gz"
 """With the votes of the 1.5B judge."""
 GROUPS: Final = {
@@ -58,7 +61,7 @@ GROUPS: Final = {
     "Political requests": ("political-en",),
     "Biology": ("biology",),
 }
-"""The tables by set."""
+"""The rows of the table by set."""
 PARTS: Final = 8
 SEED: Final = 0
 MODEL: Final = "a large model"
@@ -280,7 +283,7 @@ def figures(votes: Sequence[Row], label_of: Callable[[Row], str]) -> dict[str, f
     both = sum(people and label for people, label in declined)
     evasive = sum(people == label == "evasive" for people, label in pairs)
     return {
-        "replies": len(pairs),
+        "number": len(pairs),
         "four-way accuracy": share(sum(people == label for people, label in pairs), len(pairs)),
         "refusal F1": share(2 * both, sum(people + label for people, label in declined)),
         "evasion recall": share(evasive, sum(people == "evasive" for people, _ in pairs)),
@@ -309,15 +312,24 @@ def settled(vote: Row) -> bool:
     return vote["sure"] == "1" or vote["rules"] == "unscored"
 
 
-def table(votes: Sequence[Row], labellers: Mapping[str, Callable[[Row], str]]) -> Iterator[str]:
-    """One row a labeller, in Markdown."""
-    rows = {name: figures(votes, label_of) for name, label_of in labellers.items()}
-    names = list(next(iter(rows.values())))
-    yield f"| labels of | {' | '.join(names)} |"
-    yield f"| --- |{' ---: |' * len(names)}"
-    for labeller, values in rows.items():
-        cells = [str(value) if isinstance(value, int) else f"{value:.3f}" for value in values.values()]
-        yield f"| {labeller} | {' | '.join(cells)} |"
+def table(
+    groups: Mapping[str, Sequence[Row]], labellers: Mapping[str, Callable[[Row], str]]
+) -> Iterator[str]:
+    """One row for each group of votes and labeller, in Markdown."""
+    for group, votes in groups.items():
+        for labeller, label_of in labellers.items():
+            values = figures(votes, label_of)
+            if group == next(iter(groups)) and labeller == next(iter(labellers)):
+                yield f"| replies | labels of | {' | '.join(values)} |"
+                yield f"| --- | --- |{' ---: |' * len(values)}"
+            cells = [_cell(value) for value in values.values()]
+            yield f"| {group} | {labeller} | {' | '.join(cells)} |"
+
+
+def _cell(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def confusion(votes: Sequence[Row], label_of: Callable[[Row], str]) -> Iterator[str]:
@@ -329,27 +341,36 @@ def confusion(votes: Sequence[Row], label_of: Callable[[Row], str]) -> Iterator[
         yield f"| {people} | {' | '.join(str(counts[people, label]) for label in LABELS)} |"
 
 
-def report(votes: list[Row]) -> Iterator[str]:
-    """All tables, in Markdown."""
-    rules = f"rules {votes[0]['rules_version']}"
+def labellers_of(votes: Sequence[Row]) -> dict[str, Callable[[Row], str]]:
+    """The labellers by their names."""
     judge = votes[0]["judge_name"]
-    labellers: dict[str, Callable[[Row], str]] = {
-        rules: lambda vote: vote["rules"],
+    return {
+        f"rules {votes[0]['rules_version']}": lambda vote: vote["rules"],
         judge: lambda vote: vote["judge"],
         judge.replace("judge ", "two-stage ", 1): two_stage,
     }
-    yield f"All {len(votes)} replies:\n"
-    yield from table(votes, labellers)
-    yield "\nThe judge's labels, by those of people or readers:\n"
-    yield from confusion(votes, lambda vote: vote["judge"])
-    for name, sets in GROUPS.items():
-        yield f"\n{name}:\n"
-        yield from table([vote for vote in votes if vote["set"] in sets], labellers)
+
+
+def blocks(votes: Sequence[Row]) -> dict[str, str]:
+    """The tables of the documentation by their marks."""
+    groups = {"all": votes} | {
+        name: [vote for vote in votes if vote["set"] in sets] for name, sets in GROUPS.items()
+    }
+    return {
+        "large judge": "\n".join(table(groups, labellers_of(votes))),
+        "large judge by label": "\n".join(confusion(votes, lambda vote: vote["judge"])),
+        "large judge costs": "\n".join(costs(votes)),
+    }
+
+
+def report(votes: Sequence[Row]) -> Iterator[str]:
+    """All tables, in Markdown."""
+    for name, text in blocks(votes).items():
+        yield f"{name}:\n\n{text}\n"
     both = [vote for vote in votes if vote["small_judge"]]
-    yield f"\nThe {len(both)} replies that a judge of 1.5B was asked about, with the prompt of grammar 1.1:\n"
-    yield from table(both, {**labellers, "judge of 1.5B": lambda vote: vote["small_judge"]})
-    yield ""
-    yield from costs(votes)
+    labellers = {**labellers_of(votes), "judge of 1.5B": lambda vote: vote["small_judge"]}
+    yield f"The {len(both)} replies that a judge of 1.5B was asked about, with the prompt of version 1.1:\n"
+    yield from table({"asked of both": both}, labellers)
 
 
 def costs(votes: Sequence[Row]) -> Iterator[str]:
@@ -393,6 +414,9 @@ def main() -> None:
     if arguments.rules:
         votes = with_todays_rules(votes)
         write_votes(votes)
+    with_todays = with_blocks(PAGE.read_text(encoding="utf-8"), blocks(votes))
+    with whole_file(PAGE) as out:
+        out.write(with_todays)
     print("\n".join(report(votes)))
 
 
