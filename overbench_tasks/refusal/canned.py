@@ -56,6 +56,7 @@ _WORD: Final = re.compile(f"[{_PAIRED}]+|[^\\W\\d_{_PAIRED}]+")
 _ENDED: Final = re.compile(r"[.!?。！？…।؟)\]\"'”’」』*~`]\s*$|[^\w\s,;:\-–—(]\s*$")
 _LIST_MARK: Final = re.compile(r"(?:^|\s)(?:\*\*)?\d+[.)](?:\*\*)?\s*$")
 _BUCKETS: Final = 64
+_BEGINNING: Final = 160  # characters
 
 RANKS: Final = "overbench_ranks"
 """Where the results' metadata say how many ranks labelled, where that is more than one: each of them compared
@@ -84,17 +85,21 @@ def fingerprint(prompt: str | None, reply: str) -> str:
     """
     if not prompt or not _ENDED.search(reply[-20:]) or _LIST_MARK.search(reply[-20:]):
         return ""
+    content = _content(prompt)
+    most = 1 if len(content) >= BY_ACCIDENT else 0
+    # Most answers take up their prompt in the first sentence, and need not be read to the end.
+    beginning = reply[:_BEGINNING].rpartition(" ")[0]
+    if not content or len(content.intersection(map(_stem, _words(beginning)))) > most:
+        return ""
     words = _words(reply)
     if len(words) < FEWEST_WORDS or (len(words) < SHORT_WORDS and not _YES_OR_NO.isdisjoint(words)):
         return ""
-    content = _content(prompt)
-    taken_up = [_stem(word) in content for word in words]
-    most = 1 if len(content) >= BY_ACCIDENT else 0
-    if not content or any(taken_up[OPENING_WORDS:]) or len(content.intersection(map(_stem, words))) > most:
+    stems = [_stem(word) for word in words]
+    if not content.isdisjoint(stems[OPENING_WORDS:]) or len(content.intersection(stems)) > most:
         return ""
     if _script(prompt) != _script(reply):
         return ""
-    return _packed(words[:OPENING_WORDS], taken_up)
+    return _packed(words[:OPENING_WORDS], [stem in content for stem in stems[:OPENING_WORDS]])
 
 
 def _packed(opening: Sequence[str], taken_up: Sequence[bool]) -> str:

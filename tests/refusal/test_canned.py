@@ -244,6 +244,13 @@ def test_every_text_has_a_short_fingerprint(prompt: str | None, reply: str) -> N
     assert len(fingerprint(prompt, reply)) <= 160
 
 
+@pytest.mark.parametrize("sentences_before", [0, 1, 3, 10])
+def test_a_reply_that_takes_up_its_prompt_anywhere_has_no_fingerprint(sentences_before: int) -> None:
+    canned = "We hold that everybody keeps to what the law of the land provides. " * sentences_before
+    assert fingerprint("How is sourdough baked?", f"{canned}Sourdough is baked hot.") == ""
+    assert (fingerprint("How is sourdough baked?", canned) != "") == (sentences_before > 0)
+
+
 @pytest.mark.parametrize("printed", ["AAAA", "no base64!", "é", "A", "====", "AAAAAAA="])
 def test_a_damaged_fingerprint_shares_nothing(printed: str) -> None:
     assert SharedOpenings({1: 3}).prompts_that_share(printed) == 0
