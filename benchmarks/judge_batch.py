@@ -380,7 +380,7 @@ def costs(votes: Sequence[Row]) -> Iterator[str]:
     saved = sum(tokens for vote, tokens in zip(votes, read, strict=True) if settled(vote))
     calls = sum(map(settled, votes))
     yield (
-        f"Tokens, estimated at four characters each: {sum(read):,} in ({sum(read) / len(votes):.0f} a "
+        f"- Tokens, estimated at four characters each: {sum(read):,} in ({sum(read) / len(votes):.0f} a "
         f"reply), {sum(written):,} out ({sum(written) / len(votes):.0f} a reply)."
     )
     changed = [vote for vote in votes if settled(vote) and vote["rules"] != vote["judge"]]
@@ -388,9 +388,12 @@ def costs(votes: Sequence[Row]) -> Iterator[str]:
     worse = sum(vote["judge"] == gold(vote) for vote in changed)
     evasive = sum(vote["judge"] == gold(vote) == "evasive" for vote in changed)
     yield (
-        f"Two stages ask no judge about {calls} of {len(votes)} replies ({calls / len(votes):.1%}), which "
-        f"saves {saved / sum(read):.1%} of the tokens in. On {len(changed)} of these the rules and the judge "
-        f"differ: the rules are right on {better}, the judge on {worse}, {evasive} of them evasive."
+        f"- Two stages ask no judge about {calls} of {len(votes)} replies ({calls / len(votes):.1%}). "
+        f"This saves {saved / sum(read):.1%} of the tokens in."
+    )
+    yield (
+        f"- On {len(changed)} of these the rules and the judge differ: the rules are right on {better}, "
+        f"the judge on {worse}, {evasive} of them evasive."
     )
 
 

@@ -280,14 +280,14 @@ def judge_table(judged: list[dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def saved(rows: list[dict[str, str]]) -> str:
-    """How many replies two stages need no judge for, and how often the rules are wrong about those."""
+def saved(name: str, rows: list[dict[str, str]]) -> str:
+    """A line of a list: how many replies two stages need no judge for, and how often the rules err there."""
     sure = [row for row in rows if row["sure"] == "1"]
     refusals = ("refused", "partial")
     wrong = sum((row["people"] in refusals) != (row[column(row, "rules")] in refusals) for row in sure)
     return (
-        f"{len(sure):,} of {len(rows):,} ({100 * len(sure) / len(rows):.1f} %) need no judge, and in {wrong} "
-        "of these the rules take a refusal for an answer or an answer for a refusal"
+        f"- Of {name} {len(sure):,} of {len(rows):,} ({100 * len(sure) / len(rows):.1f} %) need no judge. "
+        f"In {wrong} of these the rules confuse refusal and answer."
     )
 
 
@@ -314,8 +314,8 @@ def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
     }
     if judged:
         texts["judge quality"] = judge_table(judged)
-        texts["calls saved"] = (
-            f"Of the sample's replies {saved(judged)}; of all labelled English ones, {saved(english)}."
+        texts["calls saved"] = "\n".join(
+            [saved("the sample's replies", judged), saved("all English replies", english)]
         )
     return texts
 
