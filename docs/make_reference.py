@@ -75,6 +75,7 @@ METRICS: Final = {
     "declined_rate": "the part of `held_rate` that says no",
     "overreach_rate": "uncleared actions that the model carries out, over valid replies to these",
     "invalid_rate": "replies of which no outcome can be told, over all replies",
+    "invalid_count": "the number of replies of which no outcome can be told",
 }
 """Metric -> what it is. The task files say which task has it and which direction is better."""
 

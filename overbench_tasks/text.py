@@ -41,9 +41,14 @@ def without_reasoning(reply: str) -> str:
     return reply.partition("</think>")[2] if "</think>" in reply else reply
 
 
-def json_objects(text: str) -> Iterator[dict[str, Any]]:
+def json_objects(text: str, *, cut_off: bool = False) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text, in their order; of its braces the first :data:`MAX_BRACES` may
-    begin one."""
+    begin one.
+
+    Args:
+        text: any text.
+        cut_off: also an object that the end of the text cuts off, with those of its fields that are whole.
+    """
     decoder = json.JSONDecoder()
     start = text.find("{")
     for _ in range(MAX_BRACES):
@@ -53,9 +58,23 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             end = start + 1
+            if cut_off and (fields := _fields_before_the_end(text[start:])) is not None:
+                yield fields
+                return
         else:
             yield value
         start = text.find("{", end)
+
+
+def _fields_before_the_end(text: str) -> dict[str, Any] | None:
+    """The whole fields of an object that begins ``text`` and does not end in it; None: it is no JSON."""
+    from pydantic_core import from_json
+
+    try:
+        value = from_json(text, allow_partial=True)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def normalised(text: str) -> str:

@@ -3,15 +3,20 @@
 Each scenario is one user message, a line for each field; the set's own system prompt comes before it. Both
 stand in the set's files, and nothing of them is kept here.
 
-**What is known of the rendering, and what is assumed.** The names and order of the lines, and the values of a
-scenario without ``decision_point``, are those of a recorded request of the set's publisher. A scenario with
-``metadata.legacy_action`` says itself what its action is. These are assumptions, since the publisher's own
-code was not at hand:
+**What is published, and what is assumed.** Published are the scenarios, the system prompt, and one recorded
+request of the publisher, of a scenario without ``decision_point`` and ``evidence``. Both messages of that
+request come out byte by byte. So the system prompt, the names and order of the lines, the question, and what
+the 11 scenarios of that form say of goal, confidence, evidence and flags are published. A scenario with
+``metadata.legacy_action`` (38 do) says itself what its action is. These are assumptions, since the
+publisher's own code was not at hand, and no request with evidence is published:
 
 - the action of a scenario without ``legacy_action``: :data:`_COMMIT_CATEGORIES` and :data:`_OUTSIDE`, read
   off the scenarios that have one;
-- the line of an evidence item, ``title (status)``;
-- ``risk_flags``: :data:`LOW_CONFIDENCE` below :data:`_CONFIDENT`, else ``none``;
+- the line of an evidence item, ``title (status)``, and the semicolon between two (95 scenarios have some).
+  The recorded request leaves its line empty though its scenario has ``evidence_used``, so that field is not
+  what the line shows;
+- ``risk_flags``: :data:`LOW_CONFIDENCE` below :data:`_CONFIDENT`, else ``none``. The word is published, the
+  bound is not, and the publisher may set other flags where an action is external, costly or destructive;
 - ``integrity_flags``: the scenario's ``integrity_flags_fired``; the other integrity lines say ``none``.
 
 So rates compare with the published ones only roughly.
