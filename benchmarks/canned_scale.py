@@ -25,13 +25,13 @@ from pathlib import Path
 
 from labelled_sets import SHARED_DATA, SOURCES
 
+from overbench.review.agreement import gold_label
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.logs import sample_logs
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.records import Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.refusal.canned import BY, OpeningCounts, shared_openings
-from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import excerpt
 

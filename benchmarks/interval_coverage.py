@@ -20,10 +20,10 @@ from unittest.mock import patch
 
 import numpy as np
 
+from overbench.review import correction
+from overbench.review.correction import SCORED, Confusion, Corrected, CorrectionError
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.records import LABELS
-from overbench_tasks.review import correction
-from overbench_tasks.review.correction import SCORED, Confusion, Corrected, CorrectionError
 
 RATES = (0.005, 0.02, 0.1, 0.4, 0.6, 0.85, 0.95, 0.995)
 LABELLERS = {"good": (0.97, 0.997), "fair": (0.85, 0.98), "poor": (0.75, 0.95)}

@@ -43,11 +43,11 @@ from label_quality import with_blocks
 from labelled_sets import REPOSITORY, SHARED_DATA, hashed, labelled_replies
 from shared import write_csv
 
+from overbench.review.agreement import gold_label
 from overbench_tasks.chat.in_flight import estimated_tokens
 from overbench_tasks.labellers.judge import Judge, JudgeSettings, judge_versions
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table, whole_file
 
 VOTES: Final = REPOSITORY / "benchmarks" / "data" / "judge_batch.csv.gz"

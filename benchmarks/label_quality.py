@@ -27,18 +27,18 @@ from math import isnan
 from labelled_sets import REPOSITORY, SOURCES, Labelled, Row, labelled_replies
 from shared import timed, write_csv
 
-from overbench_tasks.labellers.judge import Judge, JudgeSettings
-from overbench_tasks.records import LABELS, Label
-from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.refusal.reply_style import RefusalStyle, opens_with_stock_phrase
-from overbench_tasks.refusal.stock_phrases import stock_phrase
-from overbench_tasks.review.label_quality import (
+from overbench.review.label_quality import (
     LABEL_QUALITY_FILE,
     LabelledSet,
     Measurement,
     as_json,
     read_label_quality,
 )
+from overbench_tasks.labellers.judge import Judge, JudgeSettings
+from overbench_tasks.records import LABELS, Label
+from overbench_tasks.refusal import RULES_VERSION, label_reply
+from overbench_tasks.refusal.reply_style import RefusalStyle, opens_with_stock_phrase
+from overbench_tasks.refusal.stock_phrases import stock_phrase
 from overbench_tasks.tables import read_table, whole_file
 
 VERDICTS = REPOSITORY / "benchmarks" / "data" / "label_quality.csv.gz"

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from shared import make_replies, peak_megabytes, sample, timed
 
+from overbench.review.rescore import rescore_file
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.refusal.stock_phrases import stock_phrase
-from overbench_tasks.review.rescore import rescore_file
 
 WORKERS = 2
 SAMPLE = 20_000

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from overbench.review.agreement import gold_label
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.records import Label
-from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -38,7 +38,7 @@ from generators.detector.detector_report import DetectorReport
 from generators.detector.scores import auroc, compare
 from generators.refresh.run import Run, settings_of
 from generators.refresh.store import Store
-from overbench_tasks.review.annotators import cohens_kappa
+from overbench.review.annotators import cohens_kappa
 from overbench_tasks.tables import read_table
 
 DATA = Path(__file__).resolve().parent / "data"

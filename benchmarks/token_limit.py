@@ -21,9 +21,9 @@ from typing import Any
 from labelled_sets import SOURCES
 from sklearn.metrics import f1_score
 
+from overbench.review.agreement import gold_label
 from overbench_tasks.outcomes.reply_rows import read_replies
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.review.agreement import gold_label
 from overbench_tasks.tables import read_table
 
 LIMITS = (16, 32, 64, 96, 128, 192, 256, 384, 512)

@@ -42,6 +42,7 @@ MOVED = {
     "overbench_tasks.metrics.until_width": "overbench_tasks.metrics.stop_at_ci_width",
     "overbench_tasks.logs": "overbench_tasks.outcomes.logs",
     "overbench_tasks.reply_rows": "overbench_tasks.outcomes.reply_rows",
+    "overbench_tasks.review": "overbench.review",
 }
 """Old name of a module or package -> its name today. What lies in a package moved with it."""
 

@@ -9,11 +9,11 @@ import label_quality
 import labelled_sets
 import pytest
 
+from overbench.review.label_quality import LabelledSet, Measurement, read_label_quality
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
-from overbench_tasks.review.label_quality import LabelledSet, Measurement, read_label_quality
 
 COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_quality()}
 

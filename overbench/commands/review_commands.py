@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from tqdm import tqdm
 
+from overbench.review.rescore import rescore_file
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.labellers.registry import NAMES, by_name, kind_of
@@ -20,12 +21,11 @@ from overbench_tasks.outcomes.logs import left_out, reply_files
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, label_rows, read_replies
 from overbench_tasks.records import Label
 from overbench_tasks.refusal.canned import NAME_SUFFIX
-from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import matching_files
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
-    from overbench_tasks.review.correction import LabelErrors
+    from overbench.review.correction import LabelErrors
 
 LabellerOption = Annotated[
     str, typer.Option("--labeller", help=f"Who labels: {', '.join(NAMES[:-1])} or {NAMES[-1]}.")
@@ -176,8 +176,8 @@ def annotate(
     People fill the sheet in elsewhere, or here with --interactive. An existing sheet is continued, not drawn
     again.
     """
-    from overbench_tasks.review.annotate import make_prompt_sheet, make_sheet
-    from overbench_tasks.review.sheets import HARMS, REPLY_ANSWERS, ask, sheet_files
+    from overbench.review.annotate import make_prompt_sheet, make_sheet
+    from overbench.review.sheets import HARMS, REPLY_ANSWERS, ask, sheet_files
 
     who = [name.strip() for name in annotators.split(",")] if annotators else []
     sheets = sheet_files(output_path, who)
@@ -262,7 +262,7 @@ def agreement(
     It also shows how far several annotators agree. With --run it corrects the refusal rate of runs for the
     labeller's errors.
     """
-    from overbench_tasks.review import agreement, corrected_runs, label_quality, moderators
+    from overbench.review import agreement, corrected_runs, label_quality, moderators
 
     paths = matching_files(files or ())
     # A shell expands `--run *` to `--run A B C`; the files after A arrive as arguments.
@@ -299,7 +299,7 @@ def agreement(
 
 def _moderator_agreement(labels: list[Path], gold: str, limit: int, disagreements: Path | None) -> None:
     """Moderators' votes on prompts against people's labels."""
-    from overbench_tasks.review import agreement, annotators, moderators
+    from overbench.review import agreement, annotators, moderators
 
     people = annotators.read_annotations(labels, gold, moderators.harm_label)
     for line in moderators.moderator_lines(people, limit):
@@ -329,7 +329,7 @@ def _reply_agreement(
     Returns:
         the labeller's errors, to correct the rates of runs.
     """
-    from overbench_tasks.review import agreement, annotators, correction
+    from overbench.review import agreement, annotators, correction
 
     people: annotators.Annotations[Label] = annotators.read_annotations(labels, gold, agreement.gold_label)
     confusion = agreement.confusion_of(people, labeller.label, columns, whole_run=whole_run)

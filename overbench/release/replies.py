@@ -17,6 +17,7 @@ from overbench.release.build import Workspace
 from overbench.release.database import BATCH, chunks
 from overbench.release.prompt_records import CONVERSATION_MARK, spelling
 from overbench.release.release_inputs import Log
+from overbench.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.outcome import LONGEST_QUOTE, Outcome
@@ -26,7 +27,6 @@ from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch
 from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.refusal.canned import SharedOpenings
-from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.text import encodable, excerpt, number_of
 
 REPLIES_TABLES: Final = """

@@ -37,7 +37,7 @@ from overbench_tasks.refusal.reply_style import RefusalStyle, StyleName, refusal
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
-    from overbench_tasks.review.correction import LabelErrors
+    from overbench.review.correction import LabelErrors
 
 Key = TypeVar("Key")
 
@@ -276,8 +276,8 @@ def _label_errors(
     counts: Iterable[LabelCount], styles: Mapping[str, RefusalStyle], people: Path | None
 ) -> dict[tuple[str, StyleName], LabelErrors]:
     """The errors of each labeller on the replies of each style that it labelled."""
-    from overbench_tasks.review.agreement import own_errors
-    from overbench_tasks.review.label_quality import nearest_errors
+    from overbench.review.agreement import own_errors
+    from overbench.review.label_quality import nearest_errors
 
     no_replies = RefusalStyle()
     pairs = sorted({(count.labelled_by, styles.get(count.target, no_replies).name) for count in counts})

@@ -19,6 +19,7 @@ from table_files import write_table
 
 from conftest import ANSWER, MIXED, REFUSAL, REPLIES, ScriptedLM, evaluate, first_verdicts, logged_run
 from overbench import cli
+from overbench.review.rescore import rescore_file
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.chat.batch_files import BatchPending
 from overbench_tasks.errors import OverbenchError
@@ -26,7 +27,6 @@ from overbench_tasks.labellers.judge import Judge, JudgeSettings, parse_verdict
 from overbench_tasks.labellers.labeller import KeyedPrompt, answer_key_of, with_answer_key
 from overbench_tasks.labellers.registry import by_name
 from overbench_tasks.records import Verdict
-from overbench_tasks.review.rescore import rescore_file
 from overbench_tasks.tables import read_table
 
 BATCH = Path("batch")

@@ -14,12 +14,12 @@ import pytest
 from test_plan import GENERATORS, OVERBENCH, OVERBENCH_TASKS, REPOSITORY
 
 from overbench.compare.decision import CANNOT_TELL, WORSE
+from overbench.review.label_quality import read_label_quality
 from overbench_tasks.chat.batch_files import BatchPending
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import ClassifierSettings
 from overbench_tasks.labellers.judge import JudgeSettings
 from overbench_tasks.refusal import RULES_VERSION
-from overbench_tasks.review.label_quality import read_label_quality
 
 sys.path.append(str(REPOSITORY / "docs"))
 import make_reference

@@ -48,18 +48,6 @@ OVERBENCH_TASKS: dict[str, tuple[str, ...]] = {
         "tables",
         "text",
     ),
-    "review": (
-        "display",
-        "errors",
-        "labellers",
-        "metrics",
-        "outcomes",
-        "prompts",
-        "records",
-        "refusal",
-        "tables",
-        "text",
-    ),
     "lm_eval_compat": (),
     "filters": ("answer_keys", "labellers", "prompts", "providers", "records", "refusal"),
     "run_warnings": ("providers",),
@@ -97,7 +85,8 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
 )
 # The same, above all of generators.
 OVERBENCH: tuple[tuple[str, ...], ...] = (
-    ("overbench", "diversity", "release"),
+    ("overbench", "review"),
+    ("diversity", "release"),
     ("report",),
     ("subset",),
     ("quickstart", "doctor", "compare", "explain", "guard", "campaign"),

@@ -18,14 +18,14 @@ from release_fakes import sample
 from table_files import write_table
 
 from conftest import ANSWER, MIXED, REFUSAL, overbench
+from overbench.review import correction
+from overbench.review.agreement import figures, gold_label, read_labelled
+from overbench.review.correction import Confusion, CorrectionError, corrected_rate, effective_size
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.outcomes.reply_rows import ReplyColumns
 from overbench_tasks.records import LABELS
-from overbench_tasks.review import correction
-from overbench_tasks.review.agreement import figures, gold_label, read_labelled
-from overbench_tasks.review.correction import Confusion, CorrectionError, corrected_rate, effective_size
 from overbench_tasks.tables import read_table
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

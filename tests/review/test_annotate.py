@@ -14,15 +14,10 @@ from release_fakes import sample, write_log, write_other_tasks
 from table_files import write_table
 
 from conftest import ANSWER, MIXED, REFUSAL, overbench
-from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers import Labeller, by_name, label_by_rules
-from overbench_tasks.outcomes.logs import reply_files
-from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, read_replies
-from overbench_tasks.records import LABELS, Verdict
-from overbench_tasks.review import annotate
-from overbench_tasks.review.agreement import own_errors, read_labelled
-from overbench_tasks.review.annotate import allocate
-from overbench_tasks.review.sheets import (
+from overbench.review import annotate
+from overbench.review.agreement import own_errors, read_labelled
+from overbench.review.annotate import allocate
+from overbench.review.sheets import (
     SHEET_COLUMNS,
     ask,
     guarded,
@@ -31,6 +26,11 @@ from overbench_tasks.review.sheets import (
     unguarded,
     write_sheet,
 )
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers import Labeller, by_name, label_by_rules
+from overbench_tasks.outcomes.logs import reply_files
+from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, read_replies
+from overbench_tasks.records import LABELS, Verdict
 
 JUDGEMENT = "It is not appropriate to make fun of people."
 

@@ -13,9 +13,8 @@ from release_fakes import sample
 from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, overbench
-from overbench_tasks.errors import OverbenchError
-from overbench_tasks.review.agreement import gold_label
-from overbench_tasks.review.annotators import (
+from overbench.review.agreement import gold_label
+from overbench.review.annotators import (
     Annotated,
     Annotations,
     annotator_agreement,
@@ -24,7 +23,8 @@ from overbench_tasks.review.annotators import (
     fleiss_kappa,
     read_annotations,
 )
-from overbench_tasks.review.sheets import Key, read_sheet, write_sheet
+from overbench.review.sheets import Key, read_sheet, write_sheet
+from overbench_tasks.errors import OverbenchError
 
 inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
 

@@ -11,9 +11,8 @@ from release_fakes import sample
 from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, overbench
-from overbench_tasks.refusal.reply_style import RefusalStyle
-from overbench_tasks.review import label_quality
-from overbench_tasks.review.label_quality import (
+from overbench.review import label_quality
+from overbench.review.label_quality import (
     LABEL_QUALITY_FILE,
     Counts,
     LabelledSet,
@@ -22,6 +21,7 @@ from overbench_tasks.review.label_quality import (
     nearest_errors,
     read_label_quality,
 )
+from overbench_tasks.refusal.reply_style import RefusalStyle
 
 NOTHING: Counts = ((0,) * 5,) * 4
 STOCK = RefusalStyle(stock=90, refusals=100)

@@ -18,13 +18,13 @@ from scipy.stats import beta
 from table_files import write_table
 
 from conftest import overbench
+from overbench.review.annotate import make_prompt_sheet
+from overbench.review.annotators import Annotated, Annotations, read_annotations
+from overbench.review.moderated_prompts import read_moderated
+from overbench.review.moderators import harm_label, moderator_figures, parted
+from overbench.review.sheets import HARMS, Key, ask, read_key, read_sheet, write_sheet
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.prompt_rows import prompt_id
-from overbench_tasks.review.annotate import make_prompt_sheet
-from overbench_tasks.review.annotators import Annotated, Annotations, read_annotations
-from overbench_tasks.review.moderated_prompts import read_moderated
-from overbench_tasks.review.moderators import harm_label, moderator_figures, parted
-from overbench_tasks.review.sheets import HARMS, Key, ask, read_key, read_sheet, write_sheet
 
 
 def moderated(number: int, votes: str, **more: Any) -> dict[str, Any]:

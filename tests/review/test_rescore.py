@@ -25,15 +25,15 @@ from release_fakes import sample
 from table_files import write_table
 
 from conftest import ANSWER, MIXED, REFUSAL, REPLIES, logged_run, overbench
+from overbench.review import rescore, rescore_rows
+from overbench.review.rescore import rescore_file
+from overbench.review.tally import Labels, Tally, metric_shares, rate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.metrics import Rate, wilson_interval
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow
 from overbench_tasks.records import Verdict
 from overbench_tasks.refusal import RULES_VERSION, label_reply
-from overbench_tasks.review import rescore, rescore_rows
-from overbench_tasks.review.rescore import rescore_file
-from overbench_tasks.review.tally import Labels, Tally, metric_shares, rate
 
 
 @pytest.fixture
@@ -331,7 +331,7 @@ class TestKilled:
         whole = rescore_file(source, "rules", output_path=tmp_path / "undisturbed").file.read_bytes()
         script = tmp_path / "run.py"
         script.write_text(
-            "import sys, pathlib, overbench_tasks.review.rescore as r\n"
+            "import sys, pathlib, overbench.review.rescore as r\n"
             "if __name__ == '__main__':\n"
             "    r.WORTH_A_POOL = 0\n"
             "    r.rescore_file(pathlib.Path(sys.argv[1]), 'rules', output_path=pathlib.Path(sys.argv[2]))\n"

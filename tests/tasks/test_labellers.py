@@ -21,6 +21,8 @@ from conftest import REPLIES, ScriptedLM, evaluate
 from generators.targets.labeller_settings import LabellerSettings
 from overbench.campaign.campaign_settings import load_campaign
 from overbench.campaign.task_specs import labelled_by, task_spec
+from overbench.review.rescore import rescore_file
+from overbench.review.rescore_rows import CHUNK_ROWS
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.filters import register_filters
@@ -29,8 +31,6 @@ from overbench_tasks.labellers.labeller import LabellerKind, pending
 from overbench_tasks.outcomes.logs import read_run
 from overbench_tasks.outcomes.reply_rows import ReplyColumns
 from overbench_tasks.records import Pair, Verdict
-from overbench_tasks.review.rescore import rescore_file
-from overbench_tasks.review.rescore_rows import CHUNK_ROWS
 
 
 class ToySettings(BaseModel):

@@ -19,14 +19,14 @@ from overbench.report.stats.matrix import MISSING
 from overbench.report.stats.rates import (
     osr,
 )
+from overbench.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
 from overbench_tasks.display import NONE, Cell, Table, percent, table_of
 from overbench_tasks.metrics import Rate
 from overbench_tasks.refusal.reply_style import FEWEST_REFUSALS, STOCK_SHARE, StyleName
-from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
-    from overbench_tasks.review.correction import Corrected, LabelErrors
+    from overbench.review.correction import Corrected, LabelErrors
 
 _OF_PART = (
     " Where a model was asked a random part of a set, the interval is that of its rate on the whole set."
@@ -219,8 +219,8 @@ def styles_table(inputs: Inputs) -> Table | None:
 
 
 def _corrected(errors: LabelErrors, run: Counter[float], withheld: float = 0.0) -> Corrected | str:
-    """See :func:`~overbench_tasks.review.correction.corrected_rate`; a string says why there is none."""
-    from overbench_tasks.review.correction import CorrectionError, corrected_rate
+    """See :func:`~overbench.review.correction.corrected_rate`; a string says why there is none."""
+    from overbench.review.correction import CorrectionError, corrected_rate
 
     try:
         return corrected_rate(errors.table, run, withheld=withheld)

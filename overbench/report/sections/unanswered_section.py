@@ -145,7 +145,7 @@ def _highest_rate_first(count: LabelCount) -> tuple[str, float, str]:
 
 def _of_logs(inputs: Inputs) -> tuple[dict[_CountKey, dict[str, KeyMeasures]], list[UnansweredReply]]:
     """What logs say of answer keys, by prompt id, and examples of each kind."""
-    from overbench_tasks.review.annotate import StratifiedSample
+    from overbench.review.annotate import StratifiedSample
 
     measures: dict[_CountKey, dict[str, KeyMeasures]] = defaultdict(dict)
     samples = {kind: StratifiedSample[UnansweredReply](EXAMPLES, 0) for kind in NOT_ANSWERED}

@@ -72,8 +72,8 @@ class PairAgreement:
         defined where both call all replies the same."""
         import numpy as np
 
+        from overbench.review.annotators import cohens_kappa
         from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
-        from overbench_tasks.review.annotators import cohens_kappa
 
         if not self.n:
             return UNDEFINED
@@ -114,7 +114,7 @@ def compare_labellers(logs: Sequence[Log]) -> LabellerComparison | None:
     Raises:
         OverbenchError: a log, or a rescored one, cannot be read.
     """
-    from overbench_tasks.review.annotate import StratifiedSample
+    from overbench.review.annotate import StratifiedSample
 
     ways: Counter[tuple[str, str, tuple[str, ...], _Labels]] = Counter()
     parted: StratifiedSample[PartedReply] = StratifiedSample(SHOWN, 0)

@@ -14,19 +14,19 @@ from typing import Final
 
 import numpy as np
 
-from overbench_tasks.display import figure, table_of, terminal_lines
-from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import Estimate
-from overbench_tasks.metrics.resample import DRAWS, with_percentiles
-from overbench_tasks.review.annotators import (
+from overbench.review.annotators import (
     Annotations,
     annotator_lines,
     cohens_kappa,
     consensus,
 )
-from overbench_tasks.review.correction import Array
-from overbench_tasks.review.moderated_prompts import NO_VOTES, TURNED_AWAY
-from overbench_tasks.review.sheets import HARMS, KEY_COLUMN, Key, read_key, unguarded
+from overbench.review.correction import Array
+from overbench.review.moderated_prompts import NO_VOTES, TURNED_AWAY
+from overbench.review.sheets import HARMS, KEY_COLUMN, Key, read_key, unguarded
+from overbench_tasks.display import figure, table_of, terminal_lines
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.metrics import Estimate
+from overbench_tasks.metrics.resample import DRAWS, with_percentiles
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import number_of, printable
 
@@ -42,7 +42,7 @@ _HARMLESS, _HARMFUL, _OUT = 0, 1, 2
 
 
 def harm_label(value: object, where: str) -> str | None:
-    """A person's label of a prompt, one of :data:`~overbench_tasks.review.sheets.HARMS`; None if blank.
+    """A person's label of a prompt, one of :data:`~overbench.review.sheets.HARMS`; None if blank.
 
     Raises:
         OverbenchError: anything else.

@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench.review.correction import Array
+from overbench.review.sheets import KEY_COLUMN, Key, read_key
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import UNDEFINED, Estimate
 from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentiles
-from overbench_tasks.review.correction import Array
-from overbench_tasks.review.sheets import KEY_COLUMN, Key, read_key
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import number_of
 

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, Change, rate
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Estimate, Rate, wilson_interval
 from overbench_tasks.records import LABELS, Label
-from overbench_tasks.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, Change, rate
 from overbench_tasks.text import number_of
 
 Array = NDArray[np.float64]

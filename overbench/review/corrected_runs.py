@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from overbench.review.correction import Confusion, CorrectionError, LabelErrors, corrected_rate
+from overbench.review.label_quality import nearest_errors
+from overbench.review.tally import NOT_TOLD_FROM_ZERO, rate
 from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.labellers.labeller import Labeller
 from overbench_tasks.labellers.registry import detects_evasion
@@ -15,9 +18,6 @@ from overbench_tasks.outcomes.outcome_readers import NewLabels, sample_outcomes
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import Label
 from overbench_tasks.refusal.reply_style import RefusalStyle, refusal_style
-from overbench_tasks.review.correction import Confusion, CorrectionError, LabelErrors, corrected_rate
-from overbench_tasks.review.label_quality import nearest_errors
-from overbench_tasks.review.tally import NOT_TOLD_FROM_ZERO, rate
 from overbench_tasks.text import number_of
 
 RATES: Final[dict[str, tuple[Label, ...]]] = {

@@ -18,6 +18,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench.review.annotate import UNSAFE
+from overbench.review.annotators import (
+    Annotations,
+    cohens_kappa,
+    consensus,
+    read_annotations,
+)
+from overbench.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
+from overbench.review.sheets import (
+    KEY_COLUMN,
+    LABEL_COLUMN,
+    guarded,
+    read_key,
+    read_sheet,
+    unguarded,
+)
+from overbench.review.tally import Change
 from overbench_tasks.display import figure, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name
@@ -26,23 +43,6 @@ from overbench_tasks.metrics.resample import DRAWS, drawn_counts, with_percentil
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_batch, reply_row
 from overbench_tasks.records import LABELS, Label, LabelReplies, Pair, Verdict
 from overbench_tasks.refusal.canned import name_alone, shared_openings
-from overbench_tasks.review.annotate import UNSAFE
-from overbench_tasks.review.annotators import (
-    Annotations,
-    cohens_kappa,
-    consensus,
-    read_annotations,
-)
-from overbench_tasks.review.correction import SCORED, Array, Confusion, LabelErrors, effective_size
-from overbench_tasks.review.sheets import (
-    KEY_COLUMN,
-    LABEL_COLUMN,
-    guarded,
-    read_key,
-    read_sheet,
-    unguarded,
-)
-from overbench_tasks.review.tally import Change
 from overbench_tasks.tables import read_table, whole_file
 from overbench_tasks.text import encodable, number_of
 

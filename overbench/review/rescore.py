@@ -18,15 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from overbench.review.rescore_rows import Chunk, RowFormat, chunked
+from overbench.review.tally import Tally
+from overbench.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import LabelReplies, Verdict, labeller_failed
 from overbench_tasks.refusal.canned import NAME_SUFFIX, SharedOpenings, shared_openings
-from overbench_tasks.review.rescore_rows import Chunk, RowFormat, chunked
-from overbench_tasks.review.tally import Tally
-from overbench_tasks.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 
 _logger = logging.getLogger(__name__)

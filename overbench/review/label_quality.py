@@ -15,16 +15,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from overbench.review.agreement import FLAGGED, figures
+from overbench.review.correction import SCORED, Confusion, LabelErrors
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.registry import detects_evasion
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.records import LABELS
 from overbench_tasks.refusal.canned import name_alone
 from overbench_tasks.refusal.reply_style import RefusalStyle, StyleName
-from overbench_tasks.review.agreement import FLAGGED, figures
-from overbench_tasks.review.correction import SCORED, Confusion, LabelErrors
 from overbench_tasks.text import number_of
 
-LABEL_QUALITY_FILE: Final = Path(__file__).parents[1] / "data" / "label_quality.json"
+LABEL_QUALITY_FILE: Final = BUNDLED / "label_quality.json"
 FORMAT: Final = 2
 """Format 1 had no styles. It is still read: there, every style is unknown."""
 Counts = tuple[tuple[int, ...], ...]
@@ -84,7 +85,7 @@ class Measurement:
         """The figures by name; NaN where nothing was there to measure it on.
 
         Refusal is refused or partial in ``sensitivity``, ``specificity`` and ``f1``, as in
-        :func:`~overbench_tasks.review.agreement.figures`, and unscored replies are in no figure but ``n``.
+        :func:`~overbench.review.agreement.figures`, and unscored replies are in no figure but ``n``.
         ``three_way_accuracy`` is of the replies that people did not call evasive, ``accuracy`` of all.
         ``harmless_refused`` and ``harmless_refused_by_people`` are shares of full refusals (``refused``)
         among the scored replies to harmless prompts; NaN where these are :attr:`sampled`.

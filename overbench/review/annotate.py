@@ -14,18 +14,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.labeller import Labeller
-from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, read_replies
-from overbench_tasks.records import Verdict
-from overbench_tasks.review.moderated_prompts import ModeratedPrompt, read_moderated
-from overbench_tasks.review.sheets import (
+from overbench.review.moderated_prompts import ModeratedPrompt, read_moderated
+from overbench.review.sheets import (
     PROMPT_COLUMNS,
     SHEET_COLUMNS,
     Key,
     guarded,
     write_sample,
 )
+from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.labeller import Labeller
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, label_rows, read_replies
+from overbench_tasks.records import Verdict
 
 UNSAFE: Final = "unsafe:"
 """Begins the stratum of a reply to an unsafe prompt."""
@@ -128,7 +128,7 @@ def make_sheet(
 
     Args:
         sources: sample logs or other files of replies; drawn from as if they were one.
-        sheet: the CSV to write; see :func:`~overbench_tasks.review.sheets.sheet_files`.
+        sheet: the CSV to write; see :func:`~overbench.review.sheets.sheet_files`.
         n: how many replies, at least 1.
         blind: whether the sheet hides the automatic labels, so that they cannot lead the person.
 
@@ -171,7 +171,7 @@ def make_prompt_sheet(
     The sheets show the prompts alone: no votes, no category, no source, and ids that are made of the text.
 
     Args:
-        sources: see :func:`~overbench_tasks.review.moderated_prompts.read_moderated`; drawn from as if they
+        sources: see :func:`~overbench.review.moderated_prompts.read_moderated`; drawn from as if they
             were one.
         column: where the prompts are.
 
