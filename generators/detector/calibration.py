@@ -43,7 +43,7 @@ class Calibration(BaseModel, frozen=True, extra="forbid"):
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class OperatingPoint:
     """The calibration and threshold of a classifier, chosen on validation.
 
     Attributes:
@@ -73,9 +73,9 @@ def sigmoid(log_odds: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(np.asarray(log_odds, dtype=np.float64) / 2)))
 
 
-def tune(
+def choose_operating_point(
     validation: Sequence[Example], log_odds: Floats, weight_ratio: float, settings: DetectorSettings
-) -> Tuning:
+) -> OperatingPoint:
     """Fit probabilities and threshold, on generated prompts alone if there are enough of both labels.
 
     Args:
@@ -92,7 +92,7 @@ def tune(
     threshold, note = choose_threshold(refused, calibration.probabilities(log_odds), settings.threshold)
     nothing = not settings.calibrate and settings.threshold == "half"
     enough = settings.threshold == "half" or not too_few(refused)
-    return Tuning(calibration, threshold, "none" if nothing else on, note, enough)
+    return OperatingPoint(calibration, threshold, "none" if nothing else on, note, enough)
 
 
 def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibration:
@@ -109,7 +109,7 @@ def calibrate(refused: Bools, log_odds: Floats, weight_ratio: float) -> Calibrat
 
     Args:
         refused: (rows,) of validation.
-        log_odds, weight_ratio: see :func:`tune`.
+        log_odds, weight_ratio: see :func:`choose_operating_point`.
     """
     if too_few(refused):
         return Calibration(temperature=1.0, bias=-math.log(weight_ratio), fitted=False)

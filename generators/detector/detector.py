@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from generators.detector.calibration import UNCALIBRATED, tune
+from generators.detector.calibration import UNCALIBRATED, choose_operating_point
 from generators.detector.detector_model import RECORD, Detector, DetectorRecord
 from generators.detector.detector_report import DetectorReport, SplitCounts, model_card
 from generators.detector.detector_settings import DetectorSettings, Example, Split, checked_splits
@@ -151,12 +151,12 @@ def _evaluated(
     on_validation, on_test = (
         np.array(raw.log_odds([example.prompt for example in split])) for split in (validation, test)
     )
-    tuning = tune(validation, on_validation, ratio, settings)
+    point = choose_operating_point(validation, on_validation, ratio, settings)
     words_on_validation, words_on_test = baseline_log_odds(train, weights, validation, test)
-    words_tuning = tune(validation, words_on_validation, ratio, settings)
+    words_point = choose_operating_point(validation, words_on_validation, ratio, settings)
     tokens = tokenizer([tokenizable(example.prompt) for split in splits.values() for example in split])
     refused, plain = labels_of(test), UNCALIBRATED.probabilities(on_test)
-    judged = tuning.judged(on_test)
+    judged = point.judged(on_test)
     report = DetectorReport(
         encoder=settings.encoder_name,
         counts={split: _counts(rows) for split, rows in splits.items()},
@@ -164,17 +164,17 @@ def _evaluated(
         best_epoch=areas.index(max(areas)) + 1,
         unit="layer" if settings.training == "probe" else "epoch",
         truncated=sum(len(ids) > tokenizer.model_max_length for ids in tokens["input_ids"]),
-        calibration=tuning.calibration,
-        threshold=tuning.threshold,
-        tuned_on=tuning.on,
-        tuned=tuning.enough,
+        calibration=point.calibration,
+        threshold=point.threshold,
+        tuned_on=point.on,
+        tuned=point.enough,
         brier_uncalibrated=brier(refused, plain),
         ece_uncalibrated=expected_calibration_error(refused, plain),
-        test=_compared(test, judged, words_tuning.judged(words_on_test), settings.seed),
+        test=_compared(test, judged, words_point.judged(words_on_test), settings.seed),
         checks=_checks(test, *judged),
-        notes=(tuning.note,) if tuning.note else (),
+        notes=(point.note,) if point.note else (),
     )
-    return Detector(model, tokenizer, tuning.calibration, tuning.threshold), report
+    return Detector(model, tokenizer, point.calibration, point.threshold), report
 
 
 def _compared(

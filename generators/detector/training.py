@@ -125,13 +125,15 @@ def baseline_log_odds(
     pattern = r"\w+|[^\w\s]+"
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern)
     features = words.fit_transform([example.prompt for example in train])
-    tuning, testing = (words.transform([example.prompt for example in split]) for split in (validation, test))
+    of_validation, of_test = (
+        words.transform([example.prompt for example in split]) for split in (validation, test)
+    )
     models = [
         LogisticRegression(C=strength, max_iter=1000).fit(features, labels_of(train), sample_weight=weights)
         for strength in STRENGTHS
     ]
-    best = max(models, key=lambda model: auroc(labels_of(validation), model.decision_function(tuning)))
-    return best.decision_function(tuning), best.decision_function(testing)
+    best = max(models, key=lambda model: auroc(labels_of(validation), model.decision_function(of_validation)))
+    return best.decision_function(of_validation), best.decision_function(of_test)
 
 
 def example_weights(examples: Sequence[Example], settings: DetectorSettings) -> Floats:

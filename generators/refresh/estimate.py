@@ -44,7 +44,7 @@ class PaidPart(NamedTuple):
         return (self.tokens_in * prices.prompt + self.tokens_out * prices.completion) / 1e6
 
 
-class RefreshPlan(NamedTuple):
+class RefreshEstimate(NamedTuple):
     """The most that a refresh asks. Tokens are estimated at four characters a token.
 
     Attributes:
@@ -78,8 +78,8 @@ class RefreshPlan(NamedTuple):
         return sum(self.paid[name].cost(self.prices) for name in (parts or self.paid))
 
 
-def refresh_plan(settings: RefreshSettings, *, read: bool = True) -> RefreshPlan:
-    """The plan in numbers.
+def estimate_refresh(settings: RefreshSettings, *, read: bool = True) -> RefreshEstimate:
+    """The most that a refresh with these settings asks.
 
     Args:
         read: read the seeds. False: assume as many as the settings allow.
@@ -129,7 +129,7 @@ def refresh_plan(settings: RefreshSettings, *, read: bool = True) -> RefreshPlan
             tokens_out=target_calls * (settings.target.max_gen_toks or TARGET_REPLY_TOKENS),
         ),
     }
-    return RefreshPlan(
+    return RefreshEstimate(
         seeds=seeds,
         seed_calls=seed_calls,
         jobs=jobs,
@@ -149,7 +149,7 @@ def plan_lines(settings: RefreshSettings) -> list[str]:
     Raises:
         OverbenchError: seeds that cannot be read.
     """
-    plan, prices, rounds = refresh_plan(settings), settings.prices, settings.rounds.rounds
+    plan, prices, rounds = estimate_refresh(settings), settings.prices, settings.rounds.rounds
     sizes = ", ".join(f"{name} {plan.seeds[name]:,}" for name in SPLITS)
     moderation = "nobody: records will say unmoderated" if settings.moderation.none else "by a classifier"
     if votes := plan.paid["moderation"].calls:

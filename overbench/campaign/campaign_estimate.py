@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from generators.refresh.estimate import RefreshPlan, refresh_plan
+from generators.refresh.estimate import RefreshEstimate, estimate_refresh
 from generators.refresh.paid_calls import (
     CHARS_OF_A_TOKEN,
     JUDGE_TOKENS,
@@ -99,7 +99,7 @@ class CampaignEstimate:
     plan: CampaignPlan
     targets: dict[str, TargetEstimate]
     done: int = 0
-    refreshes: dict[str, RefreshPlan] = field(default_factory=dict)
+    refreshes: dict[str, RefreshEstimate] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     sets: dict[str, dict[str, tuple[int, int, int]]] = field(default_factory=dict)
     assumed: list[str] = field(default_factory=list)
@@ -202,9 +202,9 @@ def _add_refreshes(total: CampaignEstimate) -> None:
         settings = all_settings[name]
         sources = ", ".join(settings.seeds.sources)
         try:
-            refresh = refresh_plan(settings, read=sources not in unreadable)
+            refresh = estimate_refresh(settings, read=sources not in unreadable)
         except OverbenchError as error:
-            refresh = refresh_plan(settings, read=False)
+            refresh = estimate_refresh(settings, read=False)
             unreadable[sources] = (
                 f"{number_of(refresh.seeds.total(), 'seed')} of {sources}, which can't be read here: "
                 f"{str(error).partition('. ')[0]}"

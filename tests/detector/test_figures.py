@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.detector.calibration import calibrate, choose_threshold, sigmoid, tune
+from generators.detector.calibration import calibrate, choose_operating_point, choose_threshold, sigmoid
 from generators.detector.detector_settings import DetectorSettings, Example
 from generators.detector.scores import brier, check_threshold, compare, expected_calibration_error
 from generators.detector.training import class_weight_ratio, example_weights
@@ -144,7 +144,7 @@ def test_too_small_a_validation_split_tunes_nothing() -> None:
     assert "9 refused and 50 accepted" in note and "fewer than 10" in note
     rows = [Example(str(number), value, "validation") for number, value in enumerate(refused)]
     enough = [
-        tune(some, np.zeros(len(some)), 1.0, DetectorSettings(threshold=rule)).enough
+        choose_operating_point(some, np.zeros(len(some)), 1.0, DetectorSettings(threshold=rule)).enough
         for some, rule in ((rows, "f1"), (rows, 0.8), (rows, "half"), ([*rows, rows[0]], "f1"))
     ]
     assert enough == [False, False, True, True]

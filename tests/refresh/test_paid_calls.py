@@ -11,7 +11,7 @@ from fault_server import FaultServer, fault_server, status
 from refresh_fakes import FakeTarget, scripted_run, settings
 
 from conftest import overbench
-from generators.refresh.estimate import plan_lines, refresh_plan
+from generators.refresh.estimate import estimate_refresh, plan_lines
 from generators.refresh.loop import refresh
 from generators.refresh.paid_calls import JUDGE_TOKENS, target_is_paid
 from generators.refresh.refresh_settings import RefreshSettings
@@ -54,7 +54,7 @@ class TestTheDryRun:
     def test_the_labelling_judge_counts_with_seeds_and_verification(self, tmp_path: Path) -> None:
         """240 seeds; 2 rounds of 20 requests, of whose 4 candidates 2 go on and 1 is explored."""
         used = settings(tmp_path, labeller={"by": "judge"})
-        plan = refresh_plan(used)
+        plan = estimate_refresh(used)
         assert (plan.seed_calls, plan.through, plan.explored) == (240, 80, 40)
         label = plan.paid["labelling"]
         assert label == (360, 360 * JUDGE_TOKENS[0], 360 * JUDGE_TOKENS[1])
@@ -67,16 +67,16 @@ class TestTheDryRun:
 
     def test_two_stages_cost_what_the_rules_leave_open(self, tmp_path: Path) -> None:
         used = settings(tmp_path, labeller={"by": "two-stage"}, rounds={"explore": 0})
-        assert refresh_plan(used).paid["labelling"].calls == round(0.368 * (240 + 80))
+        assert estimate_refresh(used).paid["labelling"].calls == round(0.368 * (240 + 80))
         free = settings(tmp_path, labeller={"by": "rules"})
-        assert refresh_plan(free).paid["labelling"].calls == 0
+        assert estimate_refresh(free).paid["labelling"].calls == 0
 
     def test_a_target_behind_an_api_counts(self, tmp_path: Path) -> None:
-        plan = refresh_plan(settings(tmp_path, target=API))
+        plan = estimate_refresh(settings(tmp_path, target=API))
         assert plan.paid["target"].calls == plan.target_calls == 360
         assert plan.cost() > plan.cost("writer", "moderation") > 0
         here = {**API, "model_args": "model=org/fake,base_url=http://localhost:8000/v1"}
-        assert refresh_plan(settings(tmp_path, target=here)).paid["target"].calls == 0
+        assert estimate_refresh(settings(tmp_path, target=here)).paid["target"].calls == 0
 
     def test_the_command_says_it(self, tmp_path: Path, judge: FaultServer) -> None:
         sources = settings(tmp_path).seeds.sources
