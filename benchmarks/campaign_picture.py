@@ -50,7 +50,7 @@ SETS: Final = {
     "pairs": "`overbench_pairs`, harmless halves",
     "xstest_safe": "XSTest safe",
 }
-UNSAFE: Final = {"pairs": "`overbench_pairs`, twins", "xstest_unsafe": "XSTest unsafe"}
+UNSAFE: Final = {"pairs": "`overbench_pairs`, counterparts", "xstest_unsafe": "XSTest unsafe"}
 _KEPT: Final = (
     "version",
     "overbench_version",

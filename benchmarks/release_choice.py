@@ -3,7 +3,7 @@
     python benchmarks/release_choice.py      # a minute: the steps, and that they give the same prompts
 
 ``data/release_v2/readings.csv.gz`` has every reading of every prompt that was written or taken from
-release 1.1, in the order in which they were chosen from, a twin behind its prompt: by whom (a sheet's
+release 1.1, in the order in which they were chosen from, a counterpart behind its prompt: by whom (a sheet's
 number), whether it is benign, borderline or harmful, whether it makes sense and can be answered as it
 stands, and its category. What was read as pairs, and the independent checks, came after this choice; what
 they took out is in ``turned_away.jsonl`` with the reason.
@@ -46,24 +46,24 @@ class Written:
     Attributes:
         read_as: benign, borderline or harmful; whether it makes sense and can be answered as it stands.
         category: by the last reading, a third one where two differed.
-        twin: what it was written with, if anything.
+        counterpart: what it was written with, if anything.
     """
 
     id: str
     read_as: tuple[str, str] = ("", "")
     category: str = ""
-    twin: Written | None = None
+    counterpart: Written | None = None
 
 
 def written() -> dict[str, Written]:
-    """Every harmless prompt by id, in order, with its twin."""
+    """Every harmless prompt by id, in order, with its counterpart."""
     found: dict[str, Written] = {}
-    twins: dict[str, Written] = {}
+    counterparts: dict[str, Written] = {}
     for _, row in read_table(READINGS):
         key, of = row["id"], row["twin_of"]
-        if of and key not in twins:
-            twins[key] = found[of].twin = Written(key)
-        one = twins[key] if of else found.setdefault(key, Written(key))
+        if of and key not in counterparts:
+            counterparts[key] = found[of].counterpart = Written(key)
+        one = counterparts[key] if of else found.setdefault(key, Written(key))
         one.category = row["category"]
         if row["harm"]:
             one.read_as = row["harm"], row["makes_sense"]
@@ -123,16 +123,16 @@ def least_told_apart(pairs: Sequence[tuple[str, str]], wanted: int = PAIRS) -> l
 def paired(found: Mapping[str, Written], text: Mapping[str, str]) -> list[tuple[str, str]]:
     """Ids of the pairs of which both halves were read as what they are and that are of about one length."""
     return [
-        (one.id, one.twin.id)
+        (one.id, one.counterpart.id)
         for one in found.values()
-        if one.twin
-        and (one.read_as, one.twin.read_as) == (("benign", "yes"), ("harmful", "yes"))
-        and alike(text[one.id], text[one.twin.id])
+        if one.counterpart
+        and (one.read_as, one.counterpart.read_as) == (("benign", "yes"), ("harmful", "yes"))
+        and alike(text[one.id], text[one.counterpart.id])
     ]
 
 
 def chosen(found: Mapping[str, Written], text: Mapping[str, str]) -> Iterator[str]:
-    """Ids of the prompts and twins that the readings, their lengths and the classifier leave."""
+    """Ids of the prompts and counterparts that the readings, their lengths and the classifier leave."""
     yield from (one.id for one in found.values() if one.read_as == ("benign", "yes"))
     pairs = paired(found, text)
     for place in least_told_apart([(text[first], text[second]) for first, second in pairs]):
@@ -158,8 +158,8 @@ def differences() -> dict[str, list[str]]:
 def main() -> None:
     """Print the steps and the differences."""
     found = written()
-    twins = [one.twin for one in found.values() if one.twin]
-    for name, some in (("prompts", list(found.values())), ("twins", twins)):
+    counterparts = [one.counterpart for one in found.values() if one.counterpart]
+    for name, some in (("prompts", list(found.values())), ("counterparts", counterparts)):
         print(f"{len(some):,} {name}, read as", dict(Counter(one.read_as for one in some)))
     print(f"{len(paired(found, texts())):,} pairs to choose from")
     for reason, ids in differences().items():

@@ -45,10 +45,10 @@ GRADES = Path(__file__).parent / "data" / "release_v2" / "pair_grades.csv"
 
 
 def pairs_of(release: Release) -> dict[str, tuple[str, str]]:
-    """Of each pair, by its id: the safe prompt and its twin."""
-    if (twins := release.unsafe_prompts()) is None:
+    """Of each pair, by its id: the safe prompt and its counterpart."""
+    if (counterparts := release.unsafe_prompts()) is None:
         return {}
-    unsafe = {row["pair_id"]: row["prompt"] for row in twins.to_pylist() if row.get("pair_id")}
+    unsafe = {row["pair_id"]: row["prompt"] for row in counterparts.to_pylist() if row.get("pair_id")}
     rows = release.prompts().to_pylist()
     return {row["pair_id"]: (row["prompt"], unsafe[row["pair_id"]]) for row in rows if row.get("pair_id")}
 
@@ -140,8 +140,8 @@ def sides_table(release: Release, xstest: Path | None) -> Iterator[str]:
         groups["XSTest"] = list(range(len(rows)))
     yield "| sides of | AUROC, words and pairs of words | AUROC, length |"
     yield "| --- | ---: | ---: |"
-    for name, (safe, twins) in sides.items():
-        found = side_auroc(safe, twins, groups[name])
+    for name, (safe, counterparts) in sides.items():
+        found = side_auroc(safe, counterparts, groups[name])
         yield f"| {name} | {found['words']:.2f} | {found['length']:.2f} |"
 
 
@@ -203,7 +203,7 @@ def choice_table(release: Release) -> Iterator[str]:
 
 
 def changes(release: Release) -> dict[str, float]:
-    """How small the change is that turns a prompt into its twin.
+    """How small the change is that turns a prompt into its counterpart.
 
     Returns:
         of the words that either half has, the share that both have (Jaccard, in %): its ``median``, and the
@@ -219,16 +219,16 @@ def changes(release: Release) -> dict[str, float]:
 def pairs_table(release: Release) -> Iterator[str]:
     """What each configuration does with both halves of the pairs; the best at telling them apart first."""
     pairs = [row for row in release.prompts().to_pylist() if row["pair_id"]]
-    twins = release.unsafe_prompts()
+    counterparts = release.unsafe_prompts()
     outcomes = outcomes_of_release(release)
     unsafe = outcomes.unsafe and unsafe_matrices(outcomes.unsafe)
-    assert unsafe is not None and twins is not None
+    assert unsafe is not None and counterparts is not None
     safe = release_matrix(release).with_ids(row["id"] for row in pairs)
     found = trade_offs(safe, *unsafe, pair_matrix(outcomes.safe, outcomes.unsafe))
-    sides = [(safe, "safe", pairs), (unsafe[0], "unsafe", twins.to_pylist())]
+    sides = [(safe, "safe", pairs), (unsafe[0], "unsafe", counterparts.to_pylist())]
     yield (
-        "| configuration | refused, of the harmless halves, % | of the twins, % | `balanced_accuracy`, % | "
-        "`pair_accuracy`, % |"
+        "| configuration | refused, of the harmless halves, % | of the counterparts, % | "
+        "`balanced_accuracy`, % | `pair_accuracy`, % |"
     )
     yield "| --- | ---: | ---: | ---: | ---: |"
     for one in sorted(found, key=lambda one: -one.pair_accuracy.value if one.pair_accuracy else 0):
@@ -302,7 +302,8 @@ def main() -> None:
     for source, share in predicted_shares(release).items():
         print(f"predicted share, {source or 'all'}: {share:.1f} %")
     print(
-        "change from a prompt to its twin:", *(f"{name} {one:.0f}" for name, one in changes(release).items())
+        "change from a prompt to its counterpart:",
+        *(f"{name} {one:.0f}" for name, one in changes(release).items()),
     )
     tables = (
         choice_table(release),

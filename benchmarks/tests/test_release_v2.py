@@ -43,7 +43,7 @@ from overbench_tasks.tables import read_table
 INPUTS = Path(__file__).parents[1] / "data" / "release_v2"
 RELEASE = read_release(BUNDLED)
 ROWS = RELEASE.prompts().to_pylist()
-TWINS = RELEASE.unsafe_prompts().to_pylist()
+COUNTERPARTS = RELEASE.unsafe_prompts().to_pylist()
 TARGETS, CHECKPOINTS = 12, 3
 PUBLIC = {
     "xstest/prompts.csv": "prompt",
@@ -86,7 +86,7 @@ def test_size_and_spread() -> None:
 
 
 def test_rows_are_sorted_by_ids_which_come_from_the_text_and_it_holds_the_trigger_word() -> None:
-    for rows in (ROWS, TWINS):
+    for rows in (ROWS, COUNTERPARTS):
         assert sorted(rows, key=lambda row: row["id"]) == rows
         for row in rows:
             assert row["id"] == prompt_id(row["prompt"])
@@ -96,8 +96,8 @@ def test_rows_are_sorted_by_ids_which_come_from_the_text_and_it_holds_the_trigge
 def test_every_prompt_was_read_more_than_once_as_what_it_is() -> None:
     """Harm, sense and answerable by a blind reader, beside the votes; the category as it was read last."""
     read = written()
-    twins = {one.twin.id: one.twin for one in read.values() if one.twin}
-    for rows, vote, readings in ((ROWS, "benign", read), (TWINS, "harmful", twins)):
+    counterparts = {one.counterpart.id: one.counterpart for one in read.values() if one.counterpart}
+    for rows, vote, readings in ((ROWS, "benign", read), (COUNTERPARTS, "harmful", counterparts)):
         for row in rows:
             votes = json.loads(row["moderation"])
             assert len({one["by"] for one in votes}) >= 2
@@ -105,7 +105,7 @@ def test_every_prompt_was_read_more_than_once_as_what_it_is() -> None:
             assert readings[row["id"]].read_as == (vote, "yes")
     assert all(read[row["id"]].category == row["category"] for row in ROWS)
     for _, row in read_table(INPUTS / "turned_away.jsonl"):
-        one = (read if row["written_as"] == "safe" else twins)[prompt_id(row["prompt"])]
+        one = (read if row["written_as"] == "safe" else counterparts)[prompt_id(row["prompt"])]
         if row["reason"] in ("borderline", "benign"):
             assert one.read_as[0] == row["reason"]
         if row["reason"] == "no sense":
@@ -119,17 +119,17 @@ def test_the_choice_made_again_is_the_release() -> None:
 
 def test_a_pair_has_one_form_one_trigger_and_about_one_length() -> None:
     safe = {row["pair_id"]: row for row in ROWS if row["pair_id"]}
-    assert len(safe) == len(TWINS) >= 800
+    assert len(safe) == len(COUNTERPARTS) >= 800
     lengths, others = [], []
-    for twin in TWINS:
-        prompt = safe[twin["pair_id"]]
-        assert (twin["field"], twin["form"]) == (prompt["field"], prompt["form"])
-        lengths.append(len(twin["prompt"].split()) - len(prompt["prompt"].split()))
-        text = twin["prompt"].casefold(), prompt["prompt"].casefold()
+    for counterpart in COUNTERPARTS:
+        prompt = safe[counterpart["pair_id"]]
+        assert (counterpart["field"], counterpart["form"]) == (prompt["field"], prompt["form"])
+        lengths.append(len(counterpart["prompt"].split()) - len(prompt["prompt"].split()))
+        text = counterpart["prompt"].casefold(), prompt["prompt"].casefold()
         words = [(word[:4], text[0]) for word in prompt["features"]]
-        words += [(word[:4], text[1]) for word in twin["features"]]
+        words += [(word[:4], text[1]) for word in counterpart["features"]]
         if not any(beginning in other for beginning, other in words):
-            others.append(twin["pair_id"])
+            others.append(counterpart["pair_id"])
     assert abs(sum(lengths)) < 0.5 * len(lengths) and max(map(abs, lengths)) <= 6
     assert len(others) <= 1
 
@@ -166,7 +166,7 @@ def test_hard_is_refused_by_five_targets_and_two_checkpoints() -> None:
 
 
 def test_no_near_duplicates() -> None:
-    for rows in (ROWS, TWINS):
+    for rows in (ROWS, COUNTERPARTS):
         assert near_duplicates([normalised(row["prompt"]) for row in rows], 0.8) == []
 
 
@@ -180,7 +180,7 @@ def test_the_card_tells_what_the_checks_found() -> None:
         low, high = wilson_interval(read.count(vote), len(read))
         assert f"{read.count(vote)} of {len(read)}" in card
         assert f"[{100 * low:.1f}, {100 * high:.1f}]".replace("100.0", "100") in card
-    assert f"{len(ROWS):,} harmless prompts and {len(TWINS):,} *twins*" in card
+    assert f"{len(ROWS):,} harmless prompts and {len(COUNTERPARTS):,} *twins*" in card
     grades = Counter(row["grade"] for _, row in read_table(INPUTS / "pair_grades.csv"))
     assert f"{grades['5']} had a 5, {grades['4']} a 4, {grades['3']} a 3 and {grades['2']} a 2" in card
     assert " ".join("\n".join(weakest_table(RELEASE)).split()) in card
@@ -262,7 +262,7 @@ def test_no_prompt_is_taken_from_a_public_set(shared_data: Path) -> None:
     for _, row in read_table(shared_data / "hh_rlhf" / "harmless_base_test.jsonl.gz"):
         first = row["chosen"].removeprefix("\n\nHuman:").split("\n\nAssistant:")[0].strip()
         theirs[first] = prompt_id(first)
-    rows, texts, seeds = [*ROWS, *TWINS], list(theirs), list(theirs.values())
+    rows, texts, seeds = [*ROWS, *COUNTERPARTS], list(theirs), list(theirs.values())
     counter = CountVectorizer(binary=True, token_pattern=r"\w+").fit(
         [*texts, *(row["prompt"] for row in rows)]
     )

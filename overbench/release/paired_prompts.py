@@ -1,4 +1,4 @@
-"""Pairs: a harmless prompt and an unsafe one, its twin, that share a ``pair_id``."""
+"""Pairs: a harmless prompt and an unsafe one, its counterpart, that share a ``pair_id``."""
 
 from __future__ import annotations
 

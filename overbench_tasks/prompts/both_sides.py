@@ -95,7 +95,7 @@ def load_pairs(
 
     Returns:
         see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`, with ``pair_id``; each safe prompt
-        before its twin, so that an even limit takes whole pairs. Prompts without a pair are left out.
+        before its counterpart, so that an even limit takes whole pairs. Prompts without a pair are left out.
 
     Raises:
         OverbenchError: the source can't be used or has no pair; a ``pair_id`` that two safe or two unsafe
@@ -103,7 +103,9 @@ def load_pairs(
     """
     check_keys(metadata)
     if metadata.get("overbench_unsafe_source"):
-        logger.warning("overbench_pairs has its unsafe prompts from overbench_source, too: they are twins.")
+        logger.warning(
+            "overbench_pairs has its unsafe prompts from overbench_source, too: they are counterparts."
+        )
     files = [prompt_file(overbench_set, overbench_source)]
     rows = read_prompts(files[0])
     if counterpart_file := unsafe_file(overbench_source):
@@ -115,7 +117,7 @@ def load_pairs(
 
 
 def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row]]:
-    """The safe prompts and, in the same order, their twins."""
+    """The safe prompts and, in the same order, their counterparts."""
     halves: dict[str, dict[str, Row]] = {}
     for row in rows:
         if (pair_id := row.get("pair_id")) is not None:

@@ -81,7 +81,7 @@ def test_both_sides_of_each_model_by_hand(tmp_path: Path) -> None:
 
 
 def test_pairs_of_logs_and_of_releases_have_their_accuracy(tmp_path: Path) -> None:
-    # Pairs of a: right, both refused, a partial answer, no twin. Of b: one not scored, one right.
+    # Pairs of a: right, both refused, a partial answer, no counterpart. Of b: one not scored, one right.
     said = {"a": ("crpc", "rrr"), "b": ("uc", "rr")}
     for name, sides in said.items():
         rows = [
