@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.defences.defences import orders_refusal
 from overbench_tasks.display import Cell, Table, markdown_lines
+from overbench_tasks.outcomes.canary import CANARY, CANARY_KEY
 from overbench_tasks.outcomes.release_files import (
     GAPS_FILE,
     GAPS_FOLDER,
@@ -54,6 +55,12 @@ from datasets import load_dataset
 
 load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets, ...
 ```"""
+_CANARY: Final = f"""## Do not train on it
+
+{CANARY}
+
+A rate says nothing of a model that was trained on these prompts. The sentence above stands in every file
+here, so that it can be searched for: in Parquet files in the metadata of the schema, as `{CANARY_KEY}`."""
 _COLUMNS: Final = """## Columns of a prompt
 
 `id` (from the text), `prompt`, `category`, `category_evidence` (what decided it), `or_bench_category`,
@@ -129,6 +136,7 @@ def card(
         _front_matter(facts),
         _opening(facts, targets, figures),
         _USE,
+        _CANARY,
         _counts(facts),
         _hard(facts, targets),
         _targets(targets),
@@ -387,7 +395,8 @@ def write_gaps(workspace: Workspace, folder: Path, gaps: Sequence[Gap]) -> None:
             (folder / GAPS_FOLDER).mkdir(exist_ok=True)
             with (folder / gap.file).open("w", encoding="utf-8", newline="\n") as lines:
                 for identity, prompt in chain.from_iterable(workspace.database.batches(_OPEN, [number])):
-                    lines.write(json.dumps({"id": identity, "prompt": prompt}, ensure_ascii=False) + "\n")
+                    row = {"id": identity, "prompt": prompt, CANARY_KEY: CANARY}
+                    lines.write(json.dumps(row, ensure_ascii=False) + "\n")
     (folder / GAPS_FILE).write_text(_gaps(workspace, gaps), encoding="utf-8", newline="\n")
 
 
@@ -398,6 +407,8 @@ def _gaps(workspace: Workspace, gaps: Sequence[Gap]) -> str:
         "Prompts that a target has not answered. They are in no rate of that target: a missing reply is no "
         "answer, and neither is one without a label (unscored). Run a command in this folder, then aggregate "
         "again with `../responses` as one more `--responses`.",
+        "",
+        CANARY,
         "",
     ]
     open_gaps = [gap for gap in gaps if gap.missing + gap.unscored]

@@ -16,6 +16,7 @@ from generators.categories.keywords import Categorised, categorise
 from overbench.release.build import checkpoints_needed, choose_hard, matrix_counts, more_columns
 from overbench.release.card import card, find_gaps, prompt_figures, write_gaps
 from overbench_tasks import __version__
+from overbench_tasks.outcomes.canary import CANARY, CANARY_KEY
 from overbench_tasks.outcomes.release_files import (
     BLOCK_COLUMNS,
     CARD_FILE,
@@ -74,6 +75,7 @@ def write_release(
     facts = {
         "name": name,
         "version": workspace.settings.version,
+        CANARY_KEY: CANARY,
         "settings": _public_settings(workspace),
         "sources": [{"name": source.name, "kind": source.kind} for source in workspace.inputs.sources],
         "logs": [{"file": log.run.file.name, "target": log.target.target} for log in workspace.inputs.logs],
@@ -343,7 +345,7 @@ def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pyarro
 def _parquet(file: Path, schema: pyarrow.Schema) -> pyarrow.parquet.ParquetWriter:
     import pyarrow.parquet
 
-    return pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+    return pyarrow.parquet.ParquetWriter(file, schema.with_metadata({CANARY_KEY: CANARY}), compression="zstd")
 
 
 def _write_text(file: Path, text: str) -> None:
