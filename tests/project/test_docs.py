@@ -28,6 +28,7 @@ FOLDERS = ("docs", "overbench_tasks", "generators", "overbench", "task_configs",
 DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSITORY / name).rglob("*.md"))]
 PLAIN = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 PLAIN += [*sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))]
+PLAIN += [*sorted((REPOSITORY / "docs" / "measurements").glob("*.md"))]
 """The pages whose sentences are measured."""
 WRAPPED = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/data/README.md")]
 WRAPPED += [REPOSITORY / room / "README.md" for room in ("task_configs", "generators", "benchmarks")]
