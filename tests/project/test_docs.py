@@ -29,6 +29,7 @@ DOCS = [*REPOSITORY.glob("*.md"), *(file for name in FOLDERS for file in (REPOSI
 PLAIN = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 PLAIN += [*sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))]
 PLAIN += [*sorted((REPOSITORY / "docs" / "background").glob("*.md"))]
+PLAIN.remove(REPOSITORY / "docs" / "background" / "glossary.md")  # a table
 PLAIN += [*sorted((REPOSITORY / "docs" / "measurements").glob("*.md"))]
 """The pages whose sentences are measured."""
 PUBLISHED = (
