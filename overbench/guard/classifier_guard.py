@@ -23,7 +23,8 @@ class ClassifierGuardSettings(ClassifierModel):
 
 
 class ClassifierGuard:
-    """Blocks what the model calls harmful. Of an exchange with a reply it reads the reply."""
+    """Blocks what the model calls harmful. Of an exchange with a reply it reads the reply, of a conversation
+    the last message first and what was said before behind it."""
 
     def __init__(self, settings: ClassifierGuardSettings, _: Path) -> None:
         self._classifier = ModerationClassifier(
@@ -37,7 +38,9 @@ class ClassifierGuard:
 
     def verdicts(self, exchanges: Sequence[Exchange]) -> list[GuardVerdict]:
         """See :class:`~overbench.guard.guard.Guard`."""
-        texts = [exchange.prompt if exchange.reply is None else exchange.reply for exchange in exchanges]
+        texts = [
+            exchange.prompt_in_context if exchange.reply is None else exchange.reply for exchange in exchanges
+        ]
         return [
             GuardVerdict(DECISIONS[vote.verdict], (), vote.said) for vote in self._classifier.votes(texts)
         ]

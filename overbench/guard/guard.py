@@ -10,6 +10,8 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import BaseModel
 
+from overbench_tasks.prompts.conversations import Message, request_in_context, without_system_role
+
 Decision = Literal["blocked", "passed", "unscored"]
 """``unscored``: no readable decision came. It is a failure, never a vote."""
 
@@ -34,16 +36,32 @@ class Exchange:
 
     Attributes:
         reply: the reply to the prompt, which the guard judges; None: it judges the prompt.
+        messages: of a conversation, its messages; the last one is the prompt. Empty: the prompt stands alone.
     """
 
     prompt: str
     reply: str | None = None
+    messages: tuple[Message, ...] = ()
 
     @property
     def key(self) -> str:
-        """The first 16 hex digits of the SHA-256 of both texts, to the letter."""
-        texts = json.dumps([self.prompt, self.reply])
-        return hashlib.sha256(texts.encode()).hexdigest()[:16]
+        """The first 16 hex digits of the SHA-256 of all texts, to the letter."""
+        request: Any = self.prompt
+        if self.messages:
+            request = [[message["role"], message["content"]] for message in self.messages]
+        return hashlib.sha256(json.dumps([request, self.reply]).encode()).hexdigest()[:16]
+
+    @property
+    def prompt_in_context(self) -> str:
+        """The prompt as a guard reads it that takes one text: first the prompt, then what was said before."""
+        return request_in_context(self.messages) if self.messages else self.prompt
+
+    @property
+    def turns(self) -> list[Message]:
+        """The messages for a guard's chat template, the reply last. Published guards' templates know no
+        system role, so a system message stands at the head of the user's first message."""
+        turns = without_system_role(self.messages or (Message(role="user", content=self.prompt),))
+        return turns if self.reply is None else [*turns, Message(role="assistant", content=self.reply)]
 
 
 @dataclass(frozen=True, slots=True)

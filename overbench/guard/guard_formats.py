@@ -48,10 +48,9 @@ class GuardFormat(SettingsSection):
 
     def messages(self, exchange: Exchange) -> list[dict[str, str]]:
         """The conversation that the chat template renders. Prompt and reply stay data: they are values."""
-        messages = [{"role": "user", "content": encodable(exchange.prompt)}]
-        if exchange.reply is not None:
-            messages.append({"role": "assistant", "content": encodable(exchange.reply)})
-        return messages
+        return [
+            {"role": message["role"], "content": encodable(message["content"])} for message in exchange.turns
+        ]
 
     def rendered(self, exchange: Exchange) -> str:
         """The text with prompt and reply in it, of a format that has a text.
@@ -59,7 +58,7 @@ class GuardFormat(SettingsSection):
         Fields are filled in one pass, so that fields inside a prompt stay text. The control tokens of the
         template are broken inside prompts and replies, so that these can't end their own part.
         """
-        values = {"prompt": exchange.prompt, "response": exchange.reply or ""}
+        values = {"prompt": exchange.prompt_in_context, "response": exchange.reply or ""}
         texts = {name: _CONTROL_TOKEN.sub(_broken, encodable(value)) for name, value in values.items()}
         return _FIELD.sub(lambda match: texts[match[1]], self.text or "")
 

@@ -11,15 +11,16 @@ from overbench.guard.guard import Exchange
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.logs import reply_files
 from overbench_tasks.outcomes.reply_rows import ReplyColumns, read_replies
+from overbench_tasks.prompts.conversations import messages_of, prompt_and_messages, request_of
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
-from overbench_tasks.prompts.prompt_rows import read_prompts
+from overbench_tasks.prompts.prompt_rows import identity_of, read_prompts
 from overbench_tasks.prompts.prompt_sets import prompt_file
 from overbench_tasks.prompts.sources import BUNDLED_SETS, unsafe_file
 from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table
-from overbench_tasks.text import excerpt, normalised
+from overbench_tasks.text import excerpt
 
 GROUPINGS: Final = ("category", "field", "subset", "language", "reply_label")
 """What rates are also given by, where a set has it."""
@@ -64,7 +65,7 @@ def asked_prompts(sources: Sequence[str], unsafe_sources: Sequence[str] = ()) ->
         name, source = _named(text)
         exchanges += [
             AskedExchange(
-                exchange=Exchange(str(row["prompt"])),
+                exchange=Exchange(str(row["prompt"]), messages=tuple(messages_of(row))),
                 set_name=name,
                 side=row["prompt_label"],
                 groups=_groups(row),
@@ -104,11 +105,12 @@ def _groups(row: Mapping[str, Any]) -> dict[str, str]:
 def _check_sides(exchanges: Iterable[AskedExchange]) -> None:
     sides: dict[tuple[str, str], PromptSide] = {}
     for asked_exchange in exchanges:
-        key = asked_exchange.set_name, normalised(asked_exchange.exchange.prompt)
+        exchange = asked_exchange.exchange
+        key = asked_exchange.set_name, identity_of(exchange.prompt, exchange.messages)
         if sides.setdefault(key, asked_exchange.side) != asked_exchange.side:
             raise OverbenchError(
                 f"{asked_exchange.set_name}: expected each prompt on one side, found "
-                f"{excerpt(asked_exchange.exchange.prompt)!r} as safe and as unsafe. Correct the set."
+                f"{excerpt(exchange.prompt)!r} as safe and as unsafe. Correct the set."
             )
 
 
@@ -135,12 +137,14 @@ def asked_replies(files: Sequence[str], columns: ReplyColumns | None = None) -> 
 def _logged(file: Path) -> Iterator[AskedExchange]:
     name = file.name.removeprefix("samples_").partition("_20")[0].partition(".")[0]
     for row in read_replies(file):
+        messages = tuple(messages_of(row.doc))
+        prompt = request_of(messages) if messages else str(row.prompt)
         verdicts = row.logged or (None,) * len(row.replies)
         for reply, verdict in zip(row.replies, verdicts, strict=True):
             if reply.strip() and row.prompt is not None:
                 label = {"reply_label": verdict.label} if verdict else {}
                 yield AskedExchange(
-                    exchange=Exchange(str(row.prompt), reply),
+                    exchange=Exchange(prompt, reply, messages),
                     set_name=name,
                     side=row.prompt_label,
                     groups={**_groups(row.doc), **label},
@@ -150,7 +154,9 @@ def _logged(file: Path) -> Iterator[AskedExchange]:
 def _tabled(file: Path, columns: ReplyColumns) -> Iterator[AskedExchange]:
     name = file.name.partition(".")[0]
     for where, raw in read_table(file):
-        prompt, reply = raw.get(columns.prompt or "prompt"), raw.get(columns.reply or "reply")
+        fields = {"prompt": raw.get(columns.prompt or "prompt"), "messages": raw.get("messages")}
+        prompt, messages = prompt_and_messages(fields, where)
+        reply = raw.get(columns.reply or "reply")
         if not isinstance(prompt, str) or not isinstance(reply, str | None):
             raise OverbenchError(
                 f"{where}: expected text in the columns of prompt and reply, found "
@@ -158,7 +164,7 @@ def _tabled(file: Path, columns: ReplyColumns) -> Iterator[AskedExchange]:
             )
         if reply and reply.strip():
             yield AskedExchange(
-                exchange=Exchange(prompt, reply),
+                exchange=Exchange(prompt, reply, tuple(messages)),
                 set_name=name,
                 side=side_of(raw, where) or "safe",
                 groups=_groups(raw),

@@ -162,10 +162,12 @@ def outcome_rows(results: GuardResults) -> Iterator[tuple[str, dict[str, Any]]]:
             if item.side == "contested":
                 continue
             on_replies = " on replies" if item.exchange.reply is not None else ""
+            conversation = {"messages": item.exchange.messages} if item.exchange.messages else {}
             yield (
                 item.set_name,
                 {
                     "prompt": item.exchange.prompt,
+                    **conversation,
                     "model": f"guard {name}{on_replies}",
                     "outcome": OUTCOME_WORDS[verdict.decision],
                     "prompt_label": item.side,

@@ -23,7 +23,8 @@ class JudgeGuardSettings(VoterSettings):
 
 
 class JudgeGuard:
-    """Blocks what the judge calls harmful. It reads prompts only."""
+    """Blocks what the judge calls harmful. It reads prompts only; of a conversation the last message first,
+    and what was said before behind it."""
 
     def __init__(self, settings: JudgeGuardSettings, cache_file: Path) -> None:
         voter = VoterSettings(
@@ -47,7 +48,7 @@ class JudgeGuard:
             raise OverbenchError(
                 f"The judge {self._model} reads prompts only. For replies name a guard of another kind."
             )
-        votes = self._moderator.votes([exchange.prompt for exchange in exchanges])
+        votes = self._moderator.votes([exchange.prompt_in_context for exchange in exchanges])
         return [GuardVerdict(DECISIONS[vote.verdict], (), vote.said) for (vote,) in votes]
 
     def close(self) -> None:

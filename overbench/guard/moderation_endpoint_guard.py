@@ -28,7 +28,8 @@ class ModerationEndpointSettings(EndpointSettings):
 
 
 class ModerationEndpointGuard:
-    """Blocks what the endpoint flags. Of an exchange with a reply it reads the reply."""
+    """Blocks what the endpoint flags. Of an exchange with a reply it reads the reply. The endpoint knows no
+    turns: of a conversation it reads one text, the last message first and what was said before behind it."""
 
     def __init__(self, settings: ModerationEndpointSettings, cache_file: Path) -> None:
         self._settings = settings
@@ -49,7 +50,7 @@ class ModerationEndpointGuard:
 
     def request(self, exchange: Exchange) -> Request:
         """The request that asks about one exchange."""
-        text = exchange.prompt if exchange.reply is None else exchange.reply
+        text = exchange.prompt_in_context if exchange.reply is None else exchange.reply
         return self._settings.request_to(PATH, {"input": encodable(text)})
 
 

@@ -129,12 +129,12 @@ def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
 def _outcome_prompts(table: OutcomeTable, source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
     """Each prompt of the table once, by its spelling, with the first row's category; twice where only another
     row calls it unsafe."""
-    seen: set[tuple[str, bool]] = set()
+    seen: set[tuple[str, str | None, bool]] = set()
     for where, row in table.rows():
-        columns = {name: row.raw.get(name) for name in ("prompt_label", "label", "category")}
+        columns = {name: row.raw.get(name) for name in ("prompt_label", "label", "category", "messages")}
         record = _record({"prompt": row.prompt, **columns}, where, source, aliases)
-        if (record.prompt, record.unsafe) not in seen:
-            seen.add((record.prompt, record.unsafe))
+        if (record.prompt, record.messages, record.unsafe) not in seen:
+            seen.add((record.prompt, record.messages, record.unsafe))
             yield record
 
 

@@ -201,7 +201,7 @@ def table_outcomes(table: OutcomeTable) -> Iterator[tuple[str, Outcome]]:
     """
     target_keys = {target.target: target.key for target in table.targets}
     for where, row in table.rows():
-        of_prompt = {name: row.raw.get(name) for name in ("prompt_label", "label", "category")}
+        of_prompt = {name: row.raw.get(name) for name in ("prompt_label", "label", "category", "messages")}
         outcome = Outcome.of_prompt({"prompt": row.prompt, **of_prompt}, where)
         outcome.target_key = target_keys.get(row.model)
         outcome.sets.add(table.name)

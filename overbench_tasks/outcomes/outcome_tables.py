@@ -33,6 +33,7 @@ COLUMNS: Final = (
     "reply",
     "checkpoint",
     "system_instruction",
+    "messages",
 )
 NEEDED: Final = ("prompt", "model", "outcome")
 BY: Final = "outcome table "
