@@ -38,6 +38,8 @@ def neighbour_table() -> Iterator[str]:
 
 
 def _on_the_hub(neighbour: Neighbour) -> str:
+    if neighbour.hub_id is None:
+        return "address not known"
     config = f", `{neighbour.config}`" if neighbour.config else ""
     revision = f"at `{neighbour.revision[:8]}`" if neighbour.revision else "not pinned"
     return f"`{neighbour.hub_id}`{config}, {revision}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.hub import HubId, hub_snapshot, parse_hub_id
-from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS, Neighbour
+from overbench_tasks.prompts.neighbour_sets import MESSAGES, NEIGHBOURS, Neighbour
 from overbench_tasks.prompts.prompt_labels import told_label
 from overbench_tasks.prompts.prompt_rows import Row, checked_rows
 from overbench_tasks.prompts.prompt_sets import check_keys
@@ -79,9 +79,7 @@ def neighbour_rows(
         name, provenance = file.name, {"overbench_prompts": file.name}
         records: Iterable[tuple[str, Row]] = read_table(file)
     else:
-        hub_id = HubId(neighbour.hub_id, revision or neighbour.revision)
-        if source is not None:
-            hub_id = _hub_id(source, revision)
+        hub_id = _published_at(task, neighbour, revision) if source is None else _hub_id(source, revision)
         name, commit, records = _from_hub(task, neighbour, hub_id)
         provenance = {"overbench_prompts": name, "overbench_revision": commit}
     if "-NC-" in neighbour.licence:
@@ -99,6 +97,17 @@ def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Pat
         return None
     names = [f"{neighbour.file}{kind}{zipped}" for kind in SUFFIXES for zipped in ("", ".gz")]
     return next((file for name in names if (file := neighbours_home() / name).is_file()), None)
+
+
+def _published_at(task: str, neighbour: Neighbour, revision: str | None) -> HubId:
+    """Where its publisher has the set."""
+    if neighbour.hub_id is None:
+        raise OverbenchError(
+            f"{task} has no known address on the hub. Download the set ({neighbour.paper}), and put it "
+            f"here as {neighbours_home() / neighbour.file}.jsonl (or .csv, .parquet); or name a file or a "
+            'dataset of the hub: --metadata \'{"overbench_source": "ORG/NAME"}\'.'
+        )
+    return HubId(neighbour.hub_id, revision or neighbour.revision)
 
 
 def _hub_id(source: str, revision: str | None) -> HubId:
@@ -170,8 +179,9 @@ def by_hand(task: str) -> str:
     key = "overbench_source"
     if neighbour.prompt_label == "unsafe":
         key += ", of overbench_balance overbench_unsafe_source"
+    publisher = f"{constants.ENDPOINT}/datasets/{neighbour.hub_id}" if neighbour.hub_id else neighbour.paper
     return (
-        f"To do without the hub: download {constants.ENDPOINT}/datasets/{neighbour.hub_id} elsewhere"
+        f"To do without the hub: download {publisher} elsewhere"
         f"{f' ({part})' if part else ''}, and put it here as {neighbours_home() / neighbour.file}.csv "
         f"(or .jsonl, .parquet), or name the file in --metadata ({key})."
     )
@@ -195,7 +205,7 @@ def _rows(task: str, neighbour: Neighbour, records: Iterable[tuple[str, Row]], n
             yield (
                 where,
                 {
-                    "prompt": _first(row, neighbour.prompt_columns),
+                    **_prompt(row, neighbour),
                     "prompt_label": label,
                     "category": _first(row, neighbour.category_columns),
                 },
@@ -245,6 +255,12 @@ def _wrong_side(task: str, neighbour: Neighbour, labels: Counter[str], name: str
         f"Expected {neighbour.prompt_label} prompts for {task}, and {name} holds none ({counts}). For "
         f"these {advice}."
     )
+
+
+def _prompt(row: Mapping[str, Any], neighbour: Neighbour) -> Row:
+    """The prompt, or the conversation, in the column of a prompt file."""
+    name = "messages" if neighbour.prompt_columns == MESSAGES else "prompt"
+    return {name: _first(row, neighbour.prompt_columns)}
 
 
 def _first(row: Mapping[str, Any], columns: tuple[str, ...]) -> Any:

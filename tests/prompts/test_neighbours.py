@@ -18,7 +18,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import neighbour_readme
 from overbench_tasks.prompts.both_sides import load_balance
 from overbench_tasks.prompts.category_mapping import TABLE, mapped_category
-from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
+from overbench_tasks.prompts.neighbour_sets import MESSAGES, NEIGHBOURS
 from overbench_tasks.prompts.neighbours import load_neighbour, neighbours_home
 from overbench_tasks.task import process_results, process_unsafe_results
 
@@ -53,6 +53,8 @@ def example(task: str) -> tuple[Rows, list[tuple[str, str | None, str | None]]]:
     neighbour = NEIGHBOURS[task]
     row = dict(neighbour.example)
     prompt = next(row[column] for column in neighbour.prompt_columns if column in row)
+    if neighbour.prompt_columns == MESSAGES:
+        prompt = prompt[-1]["content"]
     category = next((row[column] for column in neighbour.category_columns if column in row), None)
     ours = neighbour.categories[category].category if category in neighbour.categories else None
     return [row], [(prompt, category, ours)]
@@ -89,6 +91,11 @@ def told(task: str, **given: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet", ".csv.gz"])
 def test_a_copy_in_its_publishers_columns(task: str, kind: str, tmp_path: Path) -> None:
     rows, expected = example(task)
+    if ".csv" in kind:
+        rows = [
+            {name: json.dumps(value) if name == "messages" else value for name, value in row.items()}
+            for row in rows
+        ]
     file = write_table(tmp_path / f"my copy{kind}", rows)
     assert asked(task, overbench_source=str(file)) == expected
     neighbours_home().mkdir(parents=True)
@@ -99,6 +106,7 @@ def test_a_copy_in_its_publishers_columns(task: str, kind: str, tmp_path: Path) 
 def published(hub: FakeHub, task: str, rows: Rows, tmp_path: Path, commit: str = "") -> str:
     """A dataset with the neighbour's config and split, and another split beside it."""
     one = NEIGHBOURS[task]
+    assert one.hub_id is not None
     data = write_table(tmp_path / "rows.jsonl", rows).read_bytes()
     split = one.split or "train"
     paths = [{"split": name, "path": f"{name}.jsonl"} for name in dict.fromkeys((split, "more"))]
@@ -108,7 +116,7 @@ def published(hub: FakeHub, task: str, rows: Rows, tmp_path: Path, commit: str =
     return hub.commit(one.hub_id, files, commit)
 
 
-@EVERY
+@pytest.mark.parametrize("task", [task for task, set_ in NEIGHBOURS.items() if set_.hub_id])
 def test_the_hub_at_the_pinned_revision(task: str, hub: FakeHub, tmp_path: Path) -> None:
     rows, expected = example(task)
     pinned = published(hub, task, rows, tmp_path, NEIGHBOURS[task].revision or "")
@@ -132,6 +140,53 @@ def test_another_revision_and_another_dataset(hub: FakeHub, tmp_path: Path) -> N
     write_table(neighbours_home() / "or-bench-hard-1k.csv", or_bench("Mine?", "hate"))
     assert asked(task)[0][0] == "Mine?"
     assert asked(task, overbench_revision=first)[0][0] == "First?"
+
+
+def humanwill_cyber(number: int, **more: Any) -> dict[str, Any]:
+    """A row in the shape that the entry assumes: a system message and evidence."""
+    system = {"role": "system", "content": "You sort alerts for a security team."}
+    user = {"role": "user", "content": f"Evidence: {number} failed logins. Is it an attack?"}
+    return {"id": f"h-{number}", "messages": [system, user], **more}
+
+
+CYBER = "overbench_humanwill_cyber"
+
+
+def test_a_set_of_conversations_keeps_its_system_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [humanwill_cyber(1), humanwill_cyber(2, label="unsafe"), humanwill_cyber(3)]
+    file = write_table(tmp_path / "cyber.jsonl", rows)
+    dataset = load_neighbour(overbench_set=CYBER, overbench_source=str(file))["test"]
+    assert [json.loads(messages) for messages in dataset["messages"]] == [
+        row["messages"] for row in (rows[0], rows[2])
+    ]
+    assert dataset["prompt"][0] == "Evidence: 1 failed logins. Is it an attack?"
+    assert "has 3 rows where 424 were published" in caplog.text
+
+
+def test_a_set_without_a_known_address_says_how_to_name_one(hub: FakeHub, tmp_path: Path) -> None:
+    assert "no known address on the hub. Download the set" in failure(CYBER)
+    card = b"---\nconfigs: [{config_name: default, data_files: rows.jsonl}]\n---\n"
+    data = write_table(tmp_path / "rows.jsonl", [humanwill_cyber(1)]).read_bytes()
+    hub.commit("me/cyber", {"README.md": card, "rows.jsonl": data})
+    assert asked(CYBER, overbench_source="me/cyber")[0][0].startswith("Evidence: 1 failed")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt": "a"}, "expected the column 'messages' for overbench_humanwill_cyber"),
+        ({"messages": [{"role": "system", "content": "a"}]}, "last message of 'messages' to be the user's"),
+        ({"messages": [{"role": "evidence", "content": "a"}]}, "expected the role of message 1"),
+        ({"messages": None}, "expected a prompt with text|expected 'messages'"),
+    ],
+)
+def test_a_conversation_of_another_shape_is_an_error(
+    row: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    file = write_table(tmp_path / "cyber.jsonl", [row])
+    assert re.search(message, failure(CYBER, overbench_source=str(file)))
 
 
 def test_the_results_tell_one_content_from_another(tmp_path: Path) -> None:
@@ -259,6 +314,7 @@ def test_each_set_has_a_task_file_of_its_side(task: str) -> None:
     assert config["process_results"] is (process_results if safe else process_unsafe_results)
     tags = {"safe": "oversensitivity_neighbours", "unsafe": "safety"}
     assert config.get("tag", tags["safe"]) == tags[NEIGHBOURS[task].prompt_label]
+    assert NEIGHBOURS[task].hub_id or "tag" not in config, "a tag runs without a source"
 
 
 @pytest.mark.parametrize(
