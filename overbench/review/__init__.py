@@ -1,1 +1,1 @@
-"""Labels of saved replies: given again, compared with people's, corrected for their errors."""
+"""Relabel saved replies, compare labels with people's labels, correct rates for label errors."""

@@ -1,8 +1,8 @@
-"""``overbench agreement``: how a labeller of replies does against labels given by people.
+"""``overbench agreement``: compares a labeller of replies with people's labels.
 
-Counts are kept by stratum, because a sample drawn by ``overbench annotate`` has more of the rare
-labels than the run it stands for: each of its replies then weighs as many as it was drawn for. Any
-other file counts as one stratum in which every reply weighs the same.
+Counts are kept by stratum. A sample drawn by ``overbench annotate`` has more of the rare labels than its
+run, so each of its replies weighs as many replies of the run as it stands for. Any other file is one
+stratum, in which all replies weigh the same.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SPELLINGS: Final[dict[str, Label]] = {
 
 
 def gold_label(value: object, where: str) -> Label | None:
-    """A person's label in our words, None for a blank one.
+    """One of our labels from a cell that a person filled in; None for a blank cell.
 
     Args:
         value: one of our labels; ``diluted``, which is complied; ``evasion`` or ``deflection``; XSTest's
@@ -96,7 +96,7 @@ def read_labelled(
     Args:
         path: one file, or the sheets of one draw.
         gold: the column with people's labels, see :func:`gold_label`; several separated by commas.
-        columns: the other columns; the prompt's may be None, and is known for a drawn sample.
+        columns: the other columns; that of the prompt may be None. A drawn sample has known columns.
 
     Raises:
         OverbenchError: a row cannot be read, no row has a label, or the key of a drawn sample is
@@ -109,10 +109,10 @@ def read_labelled(
 def confusion_of(
     annotations: Annotations[Label], label: LabelReplies, columns: ReplyColumns, whole_run: bool = False
 ) -> Confusion:
-    """Label the replies that people labelled, and count them against the label that most of these gave.
+    """Label the replies that people labelled, and count the labels against the majority of people.
 
     Args:
-        whole_run: whether the replies are those of a run, in which canned ones are looked for.
+        whole_run: the replies are those of a whole run, so canned replies are looked for.
 
     Raises:
         OverbenchError: a row cannot be read, or none has a label.
@@ -165,7 +165,7 @@ def _is_called_diluted(raw: Mapping[str, Any], columns: ReplyColumns) -> bool:
 
 
 def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
-    """The labels that ``labeller`` gave the replies of a sheet when ``overbench annotate`` drew it.
+    """The labels that ``labeller`` had given the replies when ``overbench annotate`` drew the sheet.
 
     Raises:
         OverbenchError: no sheet, or another labeller drew it.
@@ -189,8 +189,8 @@ def own_errors(labels: Path, labeller: str) -> LabelErrors:
     """The errors of a labeller on the user's own labels, a sheet of ``overbench annotate``.
 
     Args:
-        labels: labelled anew by the rules, where these are the labeller. Otherwise the labels count that the
-            labeller gave when the sheet was drawn.
+        labels: the sheet. If the labeller is the rules, they label its replies anew. Other labellers' labels
+            are those given when the sheet was drawn.
 
     Raises:
         OverbenchError: the file cannot be used, or another labeller drew the sheet.
@@ -207,10 +207,10 @@ def _unguarded(raw: Mapping[str, Any], columns: ReplyColumns) -> dict[str, Any]:
 
 
 def labels_among(files: Sequence[Path], gold: str) -> tuple[list[Path], list[Path]]:
-    """(the files with people's labels, or else the first that is no sample log, or none; the others).
+    """Split files into (files with people's labels, all other files).
 
-    A shell makes ``--run A B labels.csv`` of ``--run * labels.csv``: which arguments hold the labels is
-    told by the column.
+    A shell turns ``--run * labels.csv`` into ``--run A B labels.csv``, so the column of labels decides. If
+    no file has it, the first file that is no sample log stands for the labels.
     """
     columns = {gold, *gold.split(",")}
     labels = [file for file in files if columns & next(read_table(file), ("", {}))[1].keys()]
@@ -219,7 +219,7 @@ def labels_among(files: Sequence[Path], gold: str) -> tuple[list[Path], list[Pat
 
 
 def write_disagreements(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a CSV of texts as a spreadsheet may hold them."""
+    """Write rows of texts to a CSV; no cell can start a formula."""
     with whole_file(path) as file:
         writer = csv.writer(file)
         writer.writerow(header)
@@ -232,7 +232,7 @@ HEADER: Final = ("prompt", "reply", "people", "labeller", "by", "reason")
 
 
 def disagreement_rows(disagreements: Sequence[Change]) -> Iterator[tuple[str, ...]]:
-    """What :data:`HEADER` names, of each."""
+    """A row for each disagreement, with the columns of :data:`HEADER`."""
     for change in disagreements:
         yield (
             change.prompt or "",
@@ -247,8 +247,8 @@ def disagreement_rows(disagreements: Sequence[Change]) -> Iterator[tuple[str, ..
 def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
     """Precision, recall and F1 of refusal, accuracy over all labels and Cohen's kappa.
 
-    A ``partial`` counts as a refusal in the first three, on both sides; an ``evasive`` reply does not.
-    Replies that the labeller left ``unscored`` are in none of the figures.
+    In precision, recall and F1 ``partial`` counts as a refusal for people and labeller; ``evasive`` does not.
+    Replies that the labeller left ``unscored`` are in no figure.
 
     Intervals: Wilson for precision, recall and accuracy, with the effective number of replies
     (Kish 1965: squared sum of weights over sum of squared weights) where replies weigh
@@ -328,7 +328,7 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
 
 
 def disagreement_lines(confusion: Confusion, limit: int) -> Iterator[str]:
-    """How many there are, and the first ``limit`` of them."""
+    """The number of disagreements and the first ``limit`` of them, for the terminal."""
     yield f"{number_of(len(confusion.disagreements), 'disagreement')}"
     for change in confusion.disagreements[:limit]:
         yield from change.lines()

@@ -1,8 +1,8 @@
-"""``overbench annotate``: a sample of replies or prompts, of one file or several, for people to label.
+"""``overbench annotate``: draws a sample of replies or prompts from files, for people to label.
 
-Replies are drawn by the label and rule that the automatic labeller gave, those to safe and those to unsafe
-prompts apart; prompts by what the moderators decided and how each voted. Rare ways to refuse, and rare
-disagreements, are so seen often enough to be judged, and half of the work does not go into what is plain.
+The draw is stratified. Replies: by side of the prompt (safe or unsafe), and by the automatic labeller's label
+and rule. Prompts: by the moderators' decision and each vote. So rare refusals and rare disagreements are
+drawn often enough to be judged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Item = TypeVar("Item")
 
 
 class StratifiedSample(Generic[Item]):
-    """A random sample by strata, drawn in one pass; memory grows with n, not with what is drawn from.
+    """A random sample by strata, drawn in one pass; memory grows with the size of the sample only.
 
     Attributes:
         sizes: stratum -> how many items were added.
@@ -68,10 +68,11 @@ class StratifiedSample(Generic[Item]):
 
 
 def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """How many of ``n`` items to draw per stratum: even over safe and unsafe prompts, within them over the
-    strata's first words (labels, decisions), within these over the rest (rules, votes).
+    """How many of ``n`` items to draw per stratum.
 
-    What a small stratum cannot give, the others do; ``n`` or more than there are draws all.
+    The shares are equal over safe and unsafe prompts, within these over labels or decisions, and within
+    these over rules or votes. Larger strata make up for what a small stratum lacks. If ``n`` is at least the
+    number of items, all are drawn.
     """
 
     def share(strata: Mapping[str, int], n: int, parts: Sequence[int]) -> dict[str, int]:
@@ -90,7 +91,7 @@ def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
 
 
 def _fill(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """Share ``n`` evenly without giving anyone more than its size: the smallest are served first."""
+    """Share ``n`` evenly, giving no stratum more than its size."""
     shares = {}
     for served, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: (item[1], item[0]))):
         shares[name] = min(size, n // (len(sizes) - served))
@@ -99,8 +100,7 @@ def _fill(sizes: Mapping[str, int], n: int) -> dict[str, int]:
 
 
 def draw(rows: Iterable[ReplyRow], labeller: Labeller, n: int, seed: int) -> StratifiedSample[Drawn]:
-    """Draw replies. Unscored ones have no label to check and are not drawn. The same run, labeller, n and
-    seed give the same sample."""
+    """Draw replies, except unscored ones. The same run, labeller, n and seed give the same sample."""
     sample: StratifiedSample[Drawn] = StratifiedSample(n, seed)
     labelled = label_rows(rows, labeller.label)
     replies = ((row, *pair) for row, new in labelled for pair in zip(row.replies, new, strict=True))
@@ -124,13 +124,13 @@ def make_sheet(
     blind: bool,
     annotators: Sequence[str] = (),
 ) -> int:
-    """Draw a sample of replies; write the key and the sheet, or one for each annotator.
+    """Draw a sample of replies; write the key, and a sheet or one sheet for each annotator.
 
     Args:
-        sources: sample logs or other files of replies; drawn from as if they were one.
+        sources: sample logs or other files of replies, joined for the draw.
         sheet: the CSV to write; see :func:`~overbench.review.sheets.sheet_files`.
         n: how many replies, at least 1.
-        blind: whether the sheet hides the automatic labels, so that they cannot lead the person.
+        blind: the sheet hides the automatic labels, so that they do not influence the person.
 
     Returns:
         how many were drawn.
@@ -166,14 +166,13 @@ def make_prompt_sheet(
     annotators: Sequence[str] = (),
     column: str = "prompt",
 ) -> int:
-    """Draw a sample of prompts; write the key and the sheet, or one for each annotator.
+    """Draw a sample of prompts; write the key, and a sheet or one sheet for each annotator.
 
-    The sheets show the prompts alone: no votes, no category, no source, and ids that are made of the text.
+    The sheets show only prompts and ids made from their texts: no votes, categories or sources.
 
     Args:
-        sources: see :func:`~overbench.review.moderated_prompts.read_moderated`; drawn from as if they
-            were one.
-        column: where the prompts are.
+        sources: see :func:`~overbench.review.moderated_prompts.read_moderated`; joined for the draw.
+        column: the column with the prompts.
 
     Returns:
         how many were drawn.

@@ -1,4 +1,4 @@
-"""Labels of several annotators on the same rows: read together, and how far they agree."""
+"""Labels of several annotators on the same rows, and how far the annotators agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Word = TypeVar("Word", bound=Hashable)
 
 @dataclass(frozen=True)
 class Annotated(Generic[Label]):
-    """One row with the labels of all annotators, in their order; None where one gave none."""
+    """A row with the labels of all annotators, in their order; None where an annotator gave no label."""
 
     where: str
     raw: dict[str, Any]
@@ -40,7 +40,7 @@ class Annotations(Generic[Label]):
     """Rows that one or several people labelled.
 
     Attributes:
-        annotators: their names, from sheets' names or columns.
+        annotators: their names, from the names of sheets or columns.
         key: of a drawn sample.
     """
 
@@ -49,7 +49,7 @@ class Annotations(Generic[Label]):
     key: Key | None = None
 
     def mapped(self, name: Callable[[Label], Word]) -> Annotations[Word]:
-        """The same with each label put into other words."""
+        """These annotations with each label mapped to another."""
         rows = tuple(
             Annotated(
                 where=row.where,
@@ -63,7 +63,7 @@ class Annotations(Generic[Label]):
 
 
 def consensus(labels: Sequence[Label | None]) -> Label | None:
-    """The label that most annotators gave; None where nobody labelled or the most frequent ones tie."""
+    """The most frequent label; None for a tie, or if nobody labelled the row."""
     ranked = Counter(label for label in labels if label is not None).most_common(2)
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         return None
@@ -76,7 +76,7 @@ def read_annotations(
     """Read labelled files.
 
     Args:
-        files: one labelled file of any origin, or the sheets of one draw, one of each annotator.
+        files: a labelled file of any origin, or the sheets of one draw, one sheet for each annotator.
         gold: the column of people's labels; several, one for each annotator, separated by commas.
         label: (cell, file and row) -> the label; None for a blank one.
 
@@ -140,7 +140,7 @@ def cohens_kappa(cells: Array) -> Array:
     """(observed - expected) / (1 - expected) agreement (Cohen 1960); NaN where expected is 1.
 
     Args:
-        cells: (..., one's label, the other's), counts or weights.
+        cells: (..., first annotator's label, second annotator's label), counts or weights.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         p = cells / cells.sum(axis=(-1, -2), keepdims=True)
@@ -156,8 +156,8 @@ def fleiss_kappa(ratings: NDArray[np.int64], weights: Array) -> Array:
         kappa = (mean P_i - sum_j p_j^2) / (1 - sum_j p_j^2)
 
     Args:
-        ratings: (rows, labels), how many annotators gave a row each label; each row has n.
-        weights: (..., rows), what each row counts for; ones in Fleiss's paper.
+        ratings: (rows, labels), how many annotators gave the row this label; each row sums to n.
+        weights: (..., rows), the weight of each row; 1 in Fleiss's paper.
 
     Returns:
         (...,): at most 1; NaN where all labels are the same.
@@ -176,10 +176,10 @@ class AnnotatorAgreement:
     """How far annotators agree on the rows that all of them labelled.
 
     Attributes:
-        kappa: Cohen's for two, Fleiss' for more; its interval the percentiles of a bootstrap over rows,
-            within strata.
+        kappa: Cohen's for two annotators, Fleiss' for more; the interval is by bootstrap percentiles over
+            rows within strata.
         same: the share of rows that all labelled alike, in [0, 1].
-        rows: how many rows all labelled.
+        rows: the number of rows that all labelled.
     """
 
     annotators: tuple[str, ...]
@@ -204,10 +204,10 @@ def annotator_agreement(
 ) -> AnnotatorAgreement:
     """Cohen's or Fleiss' kappa over the rows that all of them labelled.
 
-    A row of a drawn sample weighs what it stands for.
+    A row of a drawn sample weighs as many rows of its source as it stands for.
 
     Args:
-        among: places of at least two annotators; None: all.
+        among: indices of at least two annotators; None: all.
         seed: of the bootstrap.
     """
     chosen = range(len(annotations.annotators)) if among is None else among
@@ -260,7 +260,7 @@ def _weights(
 
 
 def annotator_lines(annotations: Annotations[Any]) -> Iterator[str]:
-    """All annotators together and, of three or more, each two; nothing for one."""
+    """Lines for the terminal: all annotators together and, with three or more, each pair; none for one."""
     people = len(annotations.annotators)
     if people > 1:
         yield f"  {annotator_agreement(annotations).line()}"

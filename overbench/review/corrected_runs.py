@@ -35,13 +35,13 @@ SIDES: Final[dict[PromptSide, dict[str, tuple[Label, ...]]]] = {"safe": RATES, "
 
 
 def correction_lines(errors: LabelErrors | None, runs: Sequence[Path], labeller: Labeller) -> Iterator[str]:
-    """The report on runs: raw and corrected rate of refusals, and of refusals and partials.
+    """Lines for the terminal: raw and corrected rate of refusals, and of refusals with partial refusals.
 
     Args:
-        errors: of ``labeller`` on the user's own labels; None: those on the labelled sets that are nearest to
-            each run in the style of its refusals.
-        runs: sample logs of our tasks; labelled by ``labeller`` here, so that both rest on the same
-            version of it. Of several, first all of them as one run, then each.
+        errors: the errors of ``labeller`` on the user's own labels; None: its errors on the labelled sets
+            whose refusals have the style of the run's.
+        runs: sample logs of our tasks. ``labeller`` labels them here, so that rate and errors are of one
+            version. Several runs are reported joined, then each.
 
     Raises:
         OverbenchError: labels are pending.

@@ -28,16 +28,16 @@ FEW: Final = 20
 
 @dataclass
 class Confusion:
-    """Labelled replies, counted.
+    """Counts of labelled replies: people's labels by the labeller's.
 
     Attributes:
-        counts: (strata, people's label, labeller's label), in the order of LABELS; people's
-            labels leave out the last.
-        sizes: (strata,), how many replies of the run each stratum stands for; None for a file
-            that was not drawn by strata.
+        counts: (strata, people's label, labeller's label), in the order of LABELS; people's labels lack the
+            last, ``unscored``.
+        sizes: (strata,), how many replies of the run each stratum stands for; None for a file that was not
+            drawn by strata.
         blank: rows without a person's label, or labelled ``unscored``; they are not counted.
-        tied: rows on which annotators part without a majority; they are not counted.
-        diluted: rows that a person called diluted: they count as complied.
+        tied: rows without a majority among annotators; they are not counted.
+        diluted: rows that a person called diluted; they count as complied.
         disagreements: the replies whose labels differ, people's as ``old``, in the file's order.
     """
 
@@ -49,36 +49,38 @@ class Confusion:
     disagreements: tuple[Change, ...] = ()
 
     def weights(self) -> Array:
-        """(strata,): what one reply weighs; 1 throughout where there are no strata."""
+        """(strata,): how many replies of the run a labelled reply stands for; 1 without strata."""
         if self.sizes is None:
             return np.ones(len(self.counts))
         labelled = self.counts.sum(axis=(1, 2))
         return np.asarray(np.where(labelled > 0, self.sizes / np.maximum(labelled, 1), 0.0))
 
     def unlabelled(self) -> float:
-        """Share of the run in strata of which nobody labelled a reply, in [0, 1]."""
+        """The share of the run, in [0, 1], in strata without a labelled reply."""
         if self.sizes is None:
             return 0.0
         return float(self.sizes[self.counts.sum(axis=(1, 2)) == 0].sum() / self.sizes.sum())
 
 
 class CorrectionError(OverbenchError):
-    """The labelled sample cannot correct anything. The message says why."""
+    """The labelled sample cannot correct a rate. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected(Estimate):
-    """A corrected rate with its 95 % interval, and what it was made from; all rates in [0, 1].
+    """A corrected rate with its 95 % interval and its inputs; all rates in [0, 1].
 
-    The value is in the interval, which is never narrower than Wilson's of ``raw``.
+    The interval holds the value. It is never narrower than Wilson's interval of ``raw``.
 
     Attributes:
         raw: the rate by the labeller's labels.
         sensitivity: the share of truly positive replies that the labeller finds.
-        specificity: the share of the others that it leaves alone.
-        labels_fit: False where no rate gives ``raw`` with this sensitivity and specificity, beyond chance.
-        at_limit: True where none gives it, by no more than chance; ``value`` was clipped to 0 or 1 then.
-        notes: what to know before relying on it, in sentences.
+        specificity: the share of all other replies that it does not flag.
+        labels_fit: False if no rate can give ``raw`` with this sensitivity and specificity, and the
+            difference exceeds chance.
+        at_limit: True if no rate gives ``raw``, but chance explains the difference; ``value`` is then clipped
+            to 0 or 1.
+        notes: sentences to read before relying on the rate.
     """
 
     raw: float
@@ -90,7 +92,7 @@ class Corrected(Estimate):
 
     @property
     def told_from_zero(self) -> bool:
-        """False where the labeller's errors alone may have given this rate."""
+        """False if the labeller's errors alone may explain this rate."""
         return self.low > 0
 
 
@@ -100,9 +102,9 @@ class LabelErrors:
 
     Attributes:
         table: people's labels by the labeller's.
-        source: which replies these are, in words.
-        about_style: a sentence on whether they are refused in the same style as the run's replies; "" where
-            they are the user's own.
+        source: the labelled replies, in words.
+        about_style: a sentence on whether their refusals have the style of the run's; "" for the user's own
+            labels.
     """
 
     table: Confusion
@@ -122,55 +124,52 @@ def corrected_rate(
 
         corrected = (p + sp - 1) / (se + sp - 1), clipped to [0, 1]
 
-    with p the run's rate, se the share of truly positive replies that the labeller finds and sp
-    the share of the others that it leaves alone (Rogan & Gladen 1978, "Estimating prevalence from
+    p is the run's rate, se the share of truly positive replies that the labeller finds, and sp the share of
+    all other replies that it does not flag (Rogan & Gladen 1978, "Estimating prevalence from
     the results of a screening test", American Journal of Epidemiology 107(1), 71-76).
 
-    A sample drawn by the labeller's own labels does not show se and sp by plain counting: it holds
-    too many of the rare label. So they are put together from what such a sample does show, the
-    share q1 of truly positive replies among those the labeller flags and q0 among the others,
-    weighted by stratum, and the share w that it flags in the run the sample was drawn from:
+    A sample drawn by the labeller's own labels holds too many of the rare label, so counting does not give
+    se and sp. They follow from three shares: q1 of truly positive replies among those that the labeller
+    flags, q0 among all others (both weighted by stratum), and w that it flags in the run drawn from:
 
         se = w q1 / (w q1 + (1-w) q0),  sp = (1-w)(1-q0) / ((1-w)(1-q0) + w (1-q1))
 
-    For an unstratified sample these are the plain counts' se and sp. For a sample of the very run
-    that is corrected, the result equals the stratified estimate from the labelled replies. The value
-    is the likeliest rate. At the ends it is clipped: 1 says that the labeller's misses may be all that
-    keeps the raw rate from 1, and the interval says how far below 1 the rate may be.
+    For an unstratified sample these equal the counted se and sp. For a sample of the corrected run itself the
+    result equals the stratified estimate from the labelled replies. The value is the likeliest rate, clipped
+    to [0, 1]. A value of 1 means that the labeller's misses alone may keep the raw rate below 1; the interval
+    says how far below 1 the rate may be.
 
-    The interval is the shortest one that holds 95 % of the draws of the unclipped rate, each with q1, q0,
-    w and p drawn from their posteriors. These are beta distributions with the numbers of prompts and of
-    labelled replies (Kish's effective ones where replies weigh differently) and uniform priors, so that no
-    error among 30 replies is not taken for no error at all; the prior of w is the one that gives se and sp
-    of an unstratified sample uniform priors. ``benchmarks/interval_coverage.py`` simulates how often
-    it holds the true rate. Where more than 2.5 % of the draws have se + sp <= 1, it is [0, 1]: nothing is
-    known. It treats p and w as independent, which makes it somewhat too wide where the sample was drawn
-    from the run itself.
+    The interval is the shortest that holds 95 % of draws of the unclipped rate. Each draw takes q1, q0, w and
+    p from their posteriors. These are beta distributions of the numbers of prompts and of labelled replies
+    (Kish's effective numbers where weights differ). Priors are uniform, so zero errors among 30 replies do
+    not count as no errors; the prior of w gives se and sp of an unstratified sample uniform priors.
+    ``benchmarks/interval_coverage.py`` simulates how often the interval holds the true rate. If more than
+    2.5 % of the draws have se + sp <= 1, the interval is [0, 1]. p and w are drawn as independent, so the
+    interval is somewhat too wide if the sample was drawn from the run itself.
 
-    Clipped to [0, 1], little of such an interval may be left, or nothing. Sampling alone leaves more open,
-    so it is widened within [0, 1] until it is as wide as Wilson's of the raw rate. And where the unclipped
-    rate and 97.5 % of its draws lie above 1, or below 0, the labelled sample does not fit: the labeller errs
-    less on this run than on the sample, perhaps not at all, and the interval is joined with Wilson's.
+    After clipping to [0, 1] the interval may be too narrow. It is widened within [0, 1] to the width of
+    Wilson's interval of the raw rate. If the unclipped rate and 97.5 % of its draws lie above 1, or below 0,
+    the labelled sample does not fit: the labeller errs less on this run than on the sample. Then the interval
+    is joined with Wilson's.
 
     Do not use it
       - where se + sp <= 1: the labeller is no better than chance (raises);
       - with a handful of labelled replies: see :data:`FEW`, noted in ``notes``;
-      - with labels of another model's replies: se and sp depend on how a model refuses, and move
-        with it; the same holds for prompts of another kind, another language, another token limit.
-        Only where they move so far that the sample does not fit does ``notes`` say so;
-      - where the sample was measured with another labeller or another version of its rules than the run.
+      - with labels of another model's replies, or of prompts of another kind, language or token limit: se and
+        sp depend on these. ``notes`` says so only if the sample does not fit;
+      - where sample and run have different labellers, or different versions of the rules.
 
     Args:
         table: the labelled sample, labelled by the run's labeller.
         run: share of positive replies per prompt -> number of prompts; over scored replies.
         positive: the labels whose rate it is.
         seed: of the draws.
-        withheld: of the prompts, the share whose reply the provider withheld. These count as they are: no
-            labeller errs on them.
+        withheld: the share of prompts whose reply the provider withheld. They are not corrected: no labeller
+            read them.
 
     Raises:
-        CorrectionError: an empty run, a sample in which people or labeller know one side only,
-            or se + sp <= 1.
+        CorrectionError: an empty run, a sample in which all of people's or all of the labeller's labels are
+            on one side, or se + sp <= 1.
     """
     if run.total() == 0:
         raise CorrectionError("The run has no scored reply: there is no rate to correct.")
@@ -352,7 +351,7 @@ def _without_errors(raw: Array | float, se: Array | float, sp: Array | float) ->
 
 
 def effective_size(weights: Array, replies: Array) -> float:
-    """Kish's effective sample size of ``replies[h]`` replies that weigh ``weights[h]`` each; 0 for none."""
+    """Kish's effective sample size of ``replies[h]`` replies of weight ``weights[h]`` each; 0 for none."""
     squares = float((weights**2 * replies).sum())
     return float((weights * replies).sum()) ** 2 / squares if squares else 0.0
 

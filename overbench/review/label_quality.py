@@ -1,7 +1,7 @@
 """How good each labeller is, as data: ``overbench_tasks/data/label_quality.json``, read as typed records.
 
-A measurement is two tables of counts, people's label by the labeller's, of the replies to harmless prompts
-and of the rest; every figure follows from them. ``benchmarks/label_quality.py`` writes the file.
+A measurement is two tables of counts, people's labels by the labeller's: for replies to harmless prompts, and
+for all other replies. All figures follow from these counts. ``benchmarks/label_quality.py`` writes the file.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class LabelledSet:
     """Replies that somebody labelled.
 
     Attributes:
-        name: what measurements call it, for example ``xstest-gpt4``.
+        name: its name in measurements, for example ``xstest-gpt4``.
         about: whose replies to what, in words.
         labelled_by: ``people``, or which models agreed.
         language: of the replies, ISO 639-1.
         replies: how many.
-        sha256: its version: of the replies' hashes and labels.
-        style: how the replies open that people call refused.
+        sha256: its version, the hash of the replies' hashes and labels.
+        style: the style of the replies that people call refused.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Measurement:
     """One labeller on one labelled set.
 
     Attributes:
-        labeller: its name to the version, as :attr:`~overbench_tasks.labellers.Labeller.name` has it.
-        labelled_set: what it was measured on; a sample of it where the counts hold fewer replies.
+        labeller: its name with the version, as :attr:`~overbench_tasks.labellers.Labeller.name` has it.
+        labelled_set: the set; if the counts hold fewer replies than the set, a sample of it.
         harmless: counts of the replies to prompts that are known to be harmless.
         other: counts of all other replies.
     """
@@ -78,14 +78,14 @@ class Measurement:
 
     @property
     def sampled(self) -> bool:
-        """Counted on a part of the set, as many of each label: its shares of labels are no rates."""
+        """Whether it was counted on a sample with equal numbers of each label, whose shares are no rates."""
         return int(self.counts.sum()) < self.labelled_set.replies
 
     def figures(self) -> dict[str, float]:
-        """The figures by name; NaN where nothing was there to measure it on.
+        """The figures by name; NaN for a figure without replies to measure.
 
         Refusal is refused or partial in ``sensitivity``, ``specificity`` and ``f1``, as in
-        :func:`~overbench.review.agreement.figures`, and unscored replies are in no figure but ``n``.
+        :func:`~overbench.review.agreement.figures`; unscored replies count only in ``n``.
         ``three_way_accuracy`` is of the replies that people did not call evasive, ``accuracy`` of all.
         ``harmless_refused`` and ``harmless_refused_by_people`` are shares of full refusals (``refused``)
         among the scored replies to harmless prompts; NaN where these are :attr:`sampled`.
@@ -144,13 +144,12 @@ def read_label_quality(file: Path = LABEL_QUALITY_FILE) -> list[Measurement]:
 
 
 def nearest_errors(labeller: str, style: StyleName = "unknown") -> LabelErrors | None:
-    """The labelled replies on file that are nearest to a run on harmless prompts.
+    """A labeller's errors on the labelled sets that fit a run on harmless prompts best.
 
-    These are the replies to harmless prompts in the sets of ``label_quality.json``, measured with this
-    labeller in this version. Of these the sets of the run's style count, and all sets where none is of that
-    style or the style is not known. Of the sets that count, those that people labelled are taken, all
-    together; else those that models labelled. None where this labeller was never measured on harmless
-    prompts.
+    Only replies to harmless prompts count, of sets in ``label_quality.json`` measured with this version of
+    the labeller. Sets are chosen in two steps. First those of the run's style; all, if no set has the style
+    or it is unknown. Of these, all sets that people labelled; if there are none, all that models labelled.
+    None if this labeller was never measured on harmless prompts.
 
     Args:
         style: of the run's refused replies, by :func:`~overbench_tasks.refusal.reply_style.refusal_style`.
@@ -204,7 +203,7 @@ def _counts(table: Mapping[str, Sequence[int]]) -> Counts:
 
 
 def as_json(measurements: Sequence[Measurement]) -> dict[str, Any]:
-    """What :func:`read_label_quality` reads, with the figures written out for whoever reads the file."""
+    """The JSON that :func:`read_label_quality` reads; it also holds the figures, for readers of the file."""
     sets = {measurement.labelled_set.name: measurement.labelled_set for measurement in measurements}
     return {
         "format": FORMAT,

@@ -1,5 +1,6 @@
-"""Prompts and what moderators said of them: of a refresh or rewrite run what passed and what was turned away,
-of a release or a prompt file the votes that its records hold."""
+"""Prompts with the votes of moderators.
+
+Of a refresh or rewrite run, accepted prompts and rejections; of a release or a prompt file, its records."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ class ModeratedPrompt:
     """A prompt to be checked by people.
 
     Attributes:
-        id: made of the text alone, so that it tells nothing.
+        id: made from the text only, so that it reveals no vote.
         decision: :data:`PASSED`, :data:`TURNED_AWAY` or :data:`NO_VOTES`.
-        votes: moderator -> ``benign``, ``harmful`` or ``unscored``, as far as they are on record.
+        votes: moderator -> ``benign``, ``harmful`` or ``unscored``; only recorded votes.
     """
 
     id: str
@@ -46,23 +47,23 @@ class ModeratedPrompt:
 
     @property
     def stratum(self) -> str:
-        """The decision and every vote: within a stratum all prompts were voted on alike."""
+        """The decision and every vote. All prompts of a stratum have the same votes."""
         votes = ", ".join(f"{by}={word}" for by, word in sorted(self.votes.items()))
         return f"{self.decision}/{votes}"
 
 
 def read_moderated(sources: Sequence[Path], column: str = "prompt") -> Iterator[ModeratedPrompt]:
-    """The prompts of all sources, each once, by its text.
+    """The prompts of all sources, each text once.
 
     Args:
         sources: prompt files; folders of runs, with what their moderators turned away; releases.
-            Votes, ``[{"by": ..., "verdict": "benign"}, ...]`` and also as JSON text, are read from
-            ``moderation``, of a rejection from ``votes``. Rejections have a ``gate``; those of another gate
-            than moderation are passed over.
-        column: where the prompts are.
+            Votes are ``[{"by": ..., "verdict": "benign"}, ...]``, also as JSON text, in the column
+            ``moderation``, or ``votes`` for a rejection. Rejections by another filter than moderation (their
+            ``gate``) are skipped.
+        column: the column with the prompts.
 
     Raises:
-        OverbenchError: a source cannot be read, a row has no prompt, or votes are none.
+        OverbenchError: a source cannot be read, a row has no prompt, or votes have another form.
     """
     seen: set[str] = set()
     for source in sources:

@@ -1,7 +1,7 @@
-"""Are the moderators right? Each of them, and what they decide together, against people's labels of prompts.
+"""Compare moderators, and their joint decision, with people's labels of prompts.
 
-Harmful is what a moderator is to find. ``borderline`` counts either way: once with the harmless prompts, once
-with the harmful ones.
+The positive class is *harmful*. Figures are given twice: with ``borderline`` prompts as harmless, and as
+harmful.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class ModeratorFigures:
     """One moderator, or all together, against people.
 
     Attributes:
-        name: of the moderator; :data:`ENSEMBLE` for what they decided.
+        name: of the moderator; :data:`ENSEMBLE` for the joint decision.
         labelled: prompts that people labelled and it voted on.
-        unscored: of the drawn prompts, those on which it cast no vote that counts; in no figure.
+        unscored: drawn prompts without a valid vote of it; they are in no figure.
         figures: ``precision`` and ``recall`` of harmful, ``F1``, Cohen's ``kappa``, and ``passed``, the share
-            of harmful prompts among those it lets pass. NaN where nothing defines one.
+            of harmful prompts among those it lets pass. NaN for an undefined figure.
     """
 
     name: str
@@ -79,19 +79,19 @@ class ModeratorFigures:
 def moderator_figures(
     annotations: Annotations[str], harmful: Collection[str], seed: int = 0
 ) -> list[ModeratorFigures]:
-    """Figures of the moderators' decision and of each of them; none where nobody voted.
+    """Figures of the moderators' decision and of each moderator; no figures if nobody voted.
 
-    A prompt is harmful where most annotators say so; where they tie it is left out. Within a stratum of the
-    draw all prompts were voted on alike, so that with N_h prompts in stratum h, of which people labelled n_h
-    and found k_h harmful, all figures follow from the shares q_h = k_h / n_h: for a moderator that votes
-    harmful in the strata F and benign in B
+    The majority of annotators decides whether a prompt is harmful; ties are left out. All prompts of a
+    stratum have the same votes. Stratum h has N_h prompts, of which people labelled n_h and called k_h
+    harmful. All figures follow from the shares q_h = k_h / n_h. For a moderator that votes harmful in the
+    strata F and benign in B:
 
         precision = sum_F N_h q_h / sum_F N_h,  recall = sum_F N_h q_h / (sum_F N_h q_h + sum_B N_h q_h)
 
-    which weighs each prompt by the inverse of its chance to be drawn (Horvitz and Thompson 1952). Strata of
-    which people labelled nothing are left out. Intervals are percentiles of :data:`DRAWS` draws of q_h from
-    Beta(k_h + 1/2, n_h - k_h + 1/2), Jeffreys' posterior: no harmful prompt among a few that were read is
-    not taken for none at all.
+    This weighs each prompt by the inverse of its chance to be drawn (Horvitz and Thompson 1952). Strata
+    without a labelled prompt are left out. Intervals are percentiles of :data:`DRAWS` draws of q_h from
+    Jeffreys' posterior, Beta(k_h + 1/2, n_h - k_h + 1/2). So a stratum with few labels, none of them harmful,
+    may still hold harmful prompts.
 
     Raises:
         OverbenchError: the file has no key.
@@ -161,8 +161,10 @@ def _figures(sizes: Array, harmful: Array, verdicts: Array) -> dict[str, Array]:
 
 
 def parted(annotations: Annotations[str]) -> Iterator[tuple[str, str, str, str]]:
-    """(prompt, people, decision, votes) of the prompts on which people part from the moderators' decision, a
-    borderline one that passed among them, or from one another without a majority."""
+    """(prompt, people, decision, votes) of each disagreement.
+
+    These are prompts on which people and the moderators' decision differ (also a borderline prompt that
+    passed), and prompts on which people have no majority."""
     key = annotations.key
     for row in annotations.rows:
         decision, _, votes = row.stratum.partition("/")
@@ -175,7 +177,7 @@ def parted(annotations: Annotations[str]) -> Iterator[tuple[str, str, str, str]]
 
 
 def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
-    """The report for the terminal, with the first ``limit`` prompts on which people and moderators part.
+    """The report for the terminal, with the first ``limit`` disagreements of people and moderators.
 
     Raises:
         OverbenchError: see :func:`moderator_figures`.

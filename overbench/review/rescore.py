@@ -1,10 +1,9 @@
 """``overbench rescore``: label saved replies again, which lm-eval itself cannot.
 
-Every row is written as it came, with the new verdicts behind it, so what a file's rows were before
-can be read off the output itself. That makes a killed run resumable without a record of its own:
-the output so far is checked against the input, byte by byte, up to its last whole chunk, and the
-work goes on there. Chunks are always the same rows, so the output equals an undisturbed run's, also
-where a detector's last digits depend on which replies share a batch.
+Every row is written unchanged, followed by the new verdicts. So the output itself shows how far a killed call
+came: it is compared with the input byte by byte up to its last whole chunk, and the next call goes on there.
+Chunks always hold the same rows. So the output equals that of an uninterrupted call, even where a detector's
+last digits depend on which replies share a batch.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ class Rescored:
     """What a rescore wrote.
 
     Attributes:
-        file: where the rows went.
-        labeller: who labelled them.
+        file: the output file.
+        labeller: the labeller's name.
         report: the labels before and after.
-        waiting: what pending labels wait for. The same call later fills them in.
+        waiting: what pending labels wait for; the same call fills them in later.
     """
 
     file: Path
@@ -99,22 +98,21 @@ def rescore_file(
     """Label all replies of a file again and write its rows with the new verdicts.
 
     Reads the file twice, first for what its prompts share (:mod:`overbench_tasks.refusal.canned`). Keeps no
-    texts, but for a labeller that needs the whole run. May be killed at any moment and called again; an
-    output that is already complete is checked and reported, not made again.
+    texts in memory, except for a labeller that needs the whole run. May be killed at any moment and called
+    again. A complete output is checked and reported only.
 
     Args:
         source: see :class:`RowFormat`.
         by, settings: see :func:`~overbench_tasks.labellers.registry.by_name`.
-        columns: where the texts are; by default ``source`` is a sample log of one of our tasks.
+        columns: the columns with the texts; by default those of a sample log of our tasks.
         column: see :class:`RowFormat`; None: ``rescored_<by>``.
-        output_path: the folder of the output, made if need be; None: beside ``source``.
-        workers: processes for a labeller that can share them, such as the rules. Others have their own
-            ways to be fast.
-        progress: told the position in ``source`` and its size, in bytes on disk.
+        output_path: the folder of the output, made if it is missing; None: beside ``source``.
+        workers: processes for a labeller that can use several, such as the rules.
+        progress: called with the position in ``source`` and its size, in bytes on disk.
 
     Raises:
-        OverbenchError: the labeller or a row cannot be used, or the output belongs to other rows or
-            another labeller. Rows before it are written.
+        OverbenchError: the labeller or a row cannot be used, or the output belongs to other rows or to
+            another labeller. Rows before a bad row are written.
     """
     kind = file_kind(source)
     if kind == ".csv" and columns.reply is None:

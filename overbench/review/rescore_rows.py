@@ -22,12 +22,12 @@ CHUNK_BYTES: Final = 4_000_000
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How the rows of one file are read, and written with new labels behind them.
+    """Reads the rows of a file, and writes them followed by their new labels.
 
     Attributes:
         source: JSONL or CSV, also with ``.gz``.
         columns: see :class:`~overbench_tasks.outcomes.reply_rows.ReplyColumns`.
-        column: the name of what is added: in JSONL an object with ``labeller`` and ``verdicts``,
+        column: the name of the addition: in JSONL an object with ``labeller`` and ``verdicts``,
             in CSV the columns ``<column>_label``, ``_reason``, ``_by`` and ``_labeller``.
         labeller: the labeller's name.
         header: the header of a CSV file.
@@ -51,7 +51,7 @@ class RowFormat:
         return reply_row(raw, self.columns, where)
 
     def opening(self) -> bytes:
-        """What the output starts with: a CSV file's header.
+        """The beginning of the output: a CSV file's header; empty for JSONL.
 
         Raises:
             OverbenchError: the file has one of the new columns already.
@@ -66,11 +66,11 @@ class RowFormat:
         return _csv_line([*self.header, *added]) + b"\r\n"
 
     def body(self, record: Any) -> bytes:
-        """The record as it stands in the output, before what is added."""
+        """The record as the output has it, before the new labels."""
         return _csv_line(record) if self.header else cast("bytes", record[:-1])
 
     def tail(self, verdicts: Sequence[Verdict]) -> bytes:
-        """What is added to a record, its end included; one line."""
+        """The new labels and the end of the record, on one line."""
         if self.header:
             (v,) = verdicts
             added = [v.label, " ".join(v.reason.split()), v.by, self.labeller]
@@ -104,7 +104,7 @@ Chunk = list[tuple[int, Any]]
 
 
 def chunked(records: Iterator[tuple[int, Any]], whole: bool = False) -> Iterator[Chunk]:
-    """The same chunks from the same file, whoever reads it.
+    """Chunks of rows; the same file always gives the same chunks.
 
     Args:
         whole: all rows are one chunk.

@@ -1,7 +1,7 @@
 """Sheets: CSV files in which people label replies or prompts, blind, each annotator in a sheet of their own.
 
-What a sheet must not show is in a file beside it, the *key*: which stratum of the draw a row is from, and how
-the moderators voted. ``overbench agreement`` reads it to weigh each row by what it stands for.
+A file beside the sheet, the *key*, holds what annotators must not see: the stratum of each row, and the votes
+of moderators. ``overbench agreement`` reads it to weigh each row by the number of rows it stands for.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Key:
-    """What a sheet must not show.
+    """The key of a sheet: what annotators must not see.
 
     Attributes:
         labeller: who labelled the replies when the sample was drawn; "" for prompts.
         source: the names of the files drawn from.
         seed: of the draw.
-        sizes: stratum -> how many replies or prompts of the files it holds.
+        sizes: stratum -> number of replies or prompts in the files.
         rows: id in the sheet -> its stratum.
         votes: of prompts, id in the sheet -> moderator -> ``benign``, ``harmful`` or ``unscored``; None for
             replies.
@@ -70,7 +70,7 @@ def read_key(path: Path) -> Key:
     """Read the key of a drawn sample.
 
     Raises:
-        OverbenchError: it is missing or not one.
+        OverbenchError: the key is missing or has another form.
     """
     try:
         return Key(**json.loads(path.read_text(encoding="utf-8")))
@@ -83,7 +83,7 @@ def read_key(path: Path) -> Key:
 
 
 def guarded(text: str) -> str:
-    """``text`` as a spreadsheet may hold it: strangers' text must not start a formula."""
+    """``text`` that no spreadsheet takes for a formula; prompts and replies are hostile text."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
@@ -93,10 +93,10 @@ def unguarded(text: str) -> str:
 
 
 def sheet_files(sheet: Path, annotators: Sequence[str]) -> dict[str, Path]:
-    """Annotator -> their sheet, ``labels.anna.csv`` of ``labels.csv``, or this itself where nobody is named.
+    """Annotator -> sheet: ``labels.anna.csv`` of ``labels.csv``; ``{"": sheet}`` without names.
 
     Raises:
-        OverbenchError: a name that is no word, or one given twice.
+        OverbenchError: a name that is no word, or a name given twice.
     """
     for name in annotators:
         if not re.fullmatch(r"[\w-]{1,40}", name) or annotators.count(name) > 1:
@@ -108,15 +108,15 @@ def sheet_files(sheet: Path, annotators: Sequence[str]) -> dict[str, Path]:
 
 
 def write_sample(sheet: Path, annotators: Sequence[str], key: Key, rows: Sequence[Row]) -> None:
-    """Write the key, ``<name>.key.json``, and the sheet of each annotator who has none.
+    """Write the key, ``<name>.key.json``, and a sheet for each annotator without a sheet.
 
     Args:
         sheet: see :func:`sheet_files`.
-        rows: without their key's name. Each annotator sees them in an order of their own, so that neither
-            weariness nor what was just read is the same for all.
+        rows: without the column that names the key. Each annotator gets an order of their own, so that
+            fatigue and neighbouring rows do not affect the same rows for all.
 
     Raises:
-        OverbenchError: an annotator's sheet is there already, and was drawn otherwise.
+        OverbenchError: an annotator's sheet exists, and is of another draw.
     """
     files, key_file = sheet_files(sheet, annotators), sheet.with_name(f"{sheet.stem}.key.json")
     if annotators and key_file.exists() and read_key(key_file) != key:
@@ -135,10 +135,10 @@ def write_sample(sheet: Path, annotators: Sequence[str], key: Key, rows: Sequenc
 
 
 def read_sheet(sheet: Path) -> list[Row]:
-    """The rows of a sheet, cells as they are.
+    """The rows of a sheet, with cells as the file has them.
 
     Raises:
-        OverbenchError: it is not readable, or no sheet.
+        OverbenchError: the file cannot be read or is no sheet.
     """
     rows = [raw for _, raw in read_table(sheet)]
     if not rows or not set(PROMPT_COLUMNS) <= set(rows[0]):
@@ -147,7 +147,7 @@ def read_sheet(sheet: Path) -> list[Row]:
 
 
 def write_sheet(sheet: Path, rows: Sequence[Row]) -> None:
-    """Write a sheet so that it is never seen half written; lone surrogates become ``?``."""
+    """Write a sheet in one step, so that no reader sees half of it; lone surrogates become ``?``."""
     with whole_file(sheet, sync=True) as out:
         writer = csv.DictWriter(out, list(rows[0]))
         writer.writeheader()
@@ -162,7 +162,7 @@ def ask(
     """Ask a person in the terminal for each label that is missing; every answer is saved at once.
 
     Args:
-        sheet: of replies or of prompts; its rows that have a label are not asked.
+        sheet: of replies or of prompts; rows with a label are skipped.
         read: shows a question and returns the line typed; EOFError and KeyboardInterrupt quit.
         write: shows a line.
 

@@ -1,4 +1,4 @@
-"""Counts of labels that can be added up: rates with intervals, and what changed between two labellers."""
+"""Counts of labels that can be added up, rates with intervals, and changes between two labellers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def labels_of(verdicts: Sequence[Verdict]) -> Labels:
 
 
 def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
-    """A metric of :mod:`overbench_tasks.metrics` -> number of prompts, without those that have no value."""
+    """Value of a metric of :mod:`overbench_tasks.metrics` -> number of prompts that have this value."""
     shares: Counter[float] = Counter()
     for labels, count in prompts.items():
         verdicts = [Verdict(label, "", "", "blocked" if blocked else None) for label, blocked in labels]
@@ -44,13 +44,13 @@ def metric_shares(prompts: Mapping[Labels, int], name: str) -> Counter[float]:
 
 
 def rate(shares: Mapping[float, int]) -> Rate:
-    """The mean share of a number of prompts, by their share of such replies."""
+    """The mean of shares, and its interval, from share -> number of prompts."""
     return Rate(sum(share * prompts for share, prompts in shares.items()), sum(shares.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One reply that got another label."""
+    """A reply whose label changed."""
 
     prompt: str | None
     reply: str
@@ -58,7 +58,7 @@ class Change:
     new: Verdict
 
     def lines(self) -> list[str]:
-        """For the terminal: strangers' text is made printable and cut."""
+        """Lines for the terminal; prompts and replies are made printable and cut."""
         by = printable(f"{self.old.label} ({self.old.by}) -> {self.new.label} ({self.new.by})")
         prompt = [] if self.prompt is None else [f"  - {printable(self.prompt[:400])[:SHOWN_CHARS]}"]
         return [*prompt, f"      {printable(self.reply[:400])[:SHOWN_CHARS]}", f"      {by}"]
@@ -66,16 +66,16 @@ class Change:
 
 @dataclass
 class Tally:
-    """What one filter's rows said before and say now, those of safe or those of unsafe prompts.
+    """Labels of a filter's rows before and after, for safe prompts or for unsafe prompts.
 
     Attributes:
-        unsafe: whether the prompts should be refused, which has rates of its own.
-        before: prompts by the labels that the file holds; empty where it holds none.
+        unsafe: whether the prompts should be refused; these have other rates.
+        before: prompts by the labels in the file; empty if it has none.
         after: prompts by the new labels.
-        changes: (old label, new label) -> replies, unchanged ones included.
+        changes: (old label, new label) -> number of replies, also unchanged ones.
         examples: the first few changes.
-        judged: which of the two hold a judge's words; where none does, evasion is not measured.
-        asked: new verdicts that a judge was asked for; ``unanswered`` of them it left without an answer.
+        judged: which of the two a judge labelled; if neither, evasion is not measured.
+        asked: how many new verdicts a judge was asked for; it gave no answer for ``unanswered`` of them.
     """
 
     unsafe: bool = False

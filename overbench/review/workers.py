@@ -21,12 +21,12 @@ Result = TypeVar("Result")
 def in_order(
     function: Callable[[Item], Result], items: Iterator[Item], workers: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Each item with what ``function`` makes of it, in order.
+    """(item, ``function(item)``) of each item, in order.
 
     Args:
-        function: of a module, so that other processes find it.
-        items: read a few ahead of the results, never all.
-        workers: processes; fewer than two: the work is done here.
+        function: a module's function, so that other processes can import it.
+        items: read only a few ahead of the results.
+        workers: number of processes; with fewer than two, this process does the work.
     """
     if workers < 2:
         for item in items:
