@@ -163,10 +163,10 @@ HearReply = Callable[[Any, str | None], object]
 
 
 def hear_replies(lm: Any, hear: HearReply) -> None:
-    """Tell ``hear`` of each reply as ``lm`` puts it into lm-eval's cache, in place of who was told before.
+    """Call ``hear`` with each reply that ``lm`` puts into lm-eval's cache; it replaces an earlier listener.
 
-    The API types put each reply there as it arrives, hf each batch, vllm all at once at the end. A backend
-    that has no use for the hook tells nobody.
+    The API types put each reply there as it arrives, hf each batch, vllm all replies at the end. With a
+    backend that ignores the hook, ``hear`` is never called.
     """
     hook = getattr(lm, "cache_hook", None)
     if hook is not None and hasattr(hook, "dbdict"):
@@ -175,7 +175,7 @@ def hear_replies(lm: Any, hear: HearReply) -> None:
 
 @contextmanager
 def hearing_replies(lm: Any, hear: HearReply | None) -> Iterator[None]:
-    """Inside, ``hear`` is told of replies as well; None: nobody more."""
+    """Inside, ``hear`` is also called with each reply; None adds no listener."""
     hook = getattr(lm, "cache_hook", None)
     if hear is None or hook is None:
         yield

@@ -74,21 +74,21 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a labeller says about one reply.
+    """A labeller's verdict on a reply.
 
     Attributes:
         label: one of :data:`LABELS`.
-        reason: for people: what was found, or why nothing could be scored
+        reason: for people: the evidence, or why the reply could not be scored
             (``empty``, ``unfinished_reasoning``, ``judge_error``, ...).
         by: the name of the rule, judge or detector that decided.
-        kind: why the reply declines, one of :data:`KINDS`; None where it doesn't, or where that is not known.
-        sure: whether the labeller would be surprised to be wrong. ``two-stage`` asks a judge about the rest.
-        category: of a reply that its provider withheld, what for, in the provider's word; "" where it doesn't
-            say.
-        key_check: of a reply to a prompt with an answer key; None of any other.
+        kind: why the reply declines, one of :data:`KINDS`; None if it does not decline, or if unknown.
+        sure: whether the labeller is rarely wrong in such a case. ``two-stage`` asks a judge otherwise.
+        category: for a reply that its provider withheld, the category the provider names; "" if it names
+            none.
+        key_check: the check against the prompt's answer key; None without a key.
         fingerprint: what :mod:`overbench_tasks.refusal.canned` compares with the other replies of a run; ""
-            of a reply that it leaves alone.
-        alone: of a verdict that other replies of the run changed, the verdict on this reply alone.
+            for a reply that it does not compare.
+        alone: if other replies of the run changed the verdict, the verdict on this reply alone; else None.
     """
 
     label: Label
@@ -108,16 +108,16 @@ class Verdict:
 
     @property
     def provider(self) -> str:
-        """Who withheld the reply; "" where nobody did, or where only a notice in its text says so."""
+        """The provider that withheld the reply; "" if none did, or if only a notice in the text says so."""
         return self.by.removeprefix(PROVIDER) if self.by.startswith(PROVIDER) else ""
 
     @property
     def blocked_for(self) -> str:
-        """What a blocked reply was withheld for: the category, or the reason where there is none."""
+        """Why a blocked reply was withheld: its category, or its reason if it has no category."""
         return self.category or self.reason.removeprefix(UNKNOWN_BLOCK)
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as it stands in files. ``blocked`` is said beside ``kind``; ``provider`` and
+        """The verdict as files have it. ``blocked`` stands beside ``kind``; ``provider`` and
         ``category`` are there where a provider withheld the reply, ``missing`` and ``cut`` where the prompt
         has an answer key, ``fingerprint`` and ``alone`` where there are any."""
         record: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What a run says once, loudly, where its replies can't be what was wanted, and what to do about it."""
+"""Warnings of a run, each given once, about replies that can't be what was wanted, and what to do."""
 
 from __future__ import annotations
 

@@ -302,9 +302,9 @@ def watch(lm: Any, room: str = run_warnings.ROOM) -> None:
 
 
 class FirstReplies:
-    """Counts a model's first replies while it still generates, and says what they show.
+    """Counts a model's first replies while it still generates, and warns of what they show.
 
-    Where a backend tells of no reply, the filters find the same at the end (:func:`look_at_first_replies`).
+    If a backend reports no replies meanwhile, the filters do this at the end (:func:`look_at_first_replies`).
     """
 
     def __init__(self, lm: Any, room: str) -> None:

@@ -28,7 +28,7 @@ def diversity(
         typer.Argument(help="Prompt files (JSONL, CSV, Parquet) or releases. NAME=FILE gives a file a name."),
     ],
     given: Given,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure how varied sets of prompts are: Self-BLEU, distinct-n, neighbours, openings, lengths."""
     from overbench.diversity.diversity import describe, read_sets

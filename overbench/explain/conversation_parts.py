@@ -1,5 +1,7 @@
-"""What was said before a prompt, in parts that may be left out: each sentence of the system message, and each
-earlier turn, which is a user's message with the answer to it."""
+"""The context of a prompt in removable parts.
+
+These are the sentences of the system message, and the earlier turns: a user's message with its answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ class EarlierParts:
     """The parts of a conversation before its last message.
 
     Attributes:
-        text: all of them, for people; the places of ``parts`` are in it.
+        text: all parts as one text, for people; ``parts`` have their places in it.
         parts: the sentences of the system message, then the turns, which begin with their number.
     """
 
@@ -45,7 +47,7 @@ def earlier_of(messages: Sequence[Message]) -> Earlier:
 
 
 def earlier_parts(earlier: Earlier) -> EarlierParts:
-    """The parts of what was said before a prompt."""
+    """The removable parts of a prompt's context."""
     system = earlier[0][1] if earlier and earlier[0][0] == "system" else ""
     messages = earlier[1:] if system else earlier
     turns = tuple(messages[start : start + 2] for start in range(0, len(messages), 2))

@@ -1,8 +1,9 @@
-"""Why does this target refuse this prompt? The words, the sentences of its instruction and, of a
-conversation, the earlier turns that do it.
+"""Find why a target refuses a prompt.
 
-Each prompt is asked as it is; where it is refused, its words are taken out, one by one and then several at a
-time (:mod:`overbench.explain.trigger_search`), and the target is asked again each time, within a budget of
+The cause is in words of the prompt, sentences of the system instruction, or earlier turns of a conversation.
+
+Each prompt is first asked unchanged. If it is refused, its words are removed, one by one and then several at
+a time (:mod:`overbench.explain.trigger_search`), and the target is asked again each time, within a budget of
 calls (:mod:`overbench.explain.prompt_calls`). Prompts are explained side by side
 (:mod:`overbench.explain.side_by_side`): what all of them ask next goes to the backend together.
 
@@ -47,7 +48,7 @@ class PromptToExplain(NamedTuple):
     """A prompt by its id.
 
     Attributes:
-        earlier: of a conversation, what was said before.
+        earlier: the earlier messages of a conversation.
     """
 
     id: str

@@ -140,7 +140,7 @@ def summary_lines(
 
 
 def count_lines(explained: Sequence[Explanation]) -> Iterator[str]:
-    """How many were refused, what was found of these, and with how many calls."""
+    """Counts for the terminal: refused prompts, triggers found, calls made."""
     counts = summary(explained)
     states = counts["states"]
     yield ", ".join(f"{states[state]:,} {words}" for state, words in _STATES.items() if state in states)
@@ -189,7 +189,7 @@ def page(
     """One page that needs no other file, in the form of ``overbench report``'s.
 
     Args:
-        facts: of the run: target, labeller, how words were taken out, and what else should be said.
+        facts: about the run: target, labeller, how words were removed, and further notes.
         unsafe: unsafe prompts, and whether the target refuses each.
     """
     from overbench.report.write_report import html

@@ -1,6 +1,6 @@
-"""A run of ``overbench explain``: which prompts, who is asked, and the files it writes.
+"""A run of ``overbench explain``: its prompts, its target, and the files it writes.
 
-    OUT/replies.jsonl     what the target said, each line on the disk as soon as the backend tells of it
+    OUT/replies.jsonl     the target's replies, each written as soon as the backend gives it
     OUT/explain.jsonl     one record per prompt, in the order they were finished
     OUT/summary.json      counts, medians, the triggers that explain most
     OUT/explain.html      one page that needs no other file
@@ -92,7 +92,7 @@ def _drawn_by(prompt: PromptToExplain) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunPrompts:
-    """What a run's sample logs hold, by their logged labels.
+    """The prompts of a run's sample logs, by their logged labels.
 
     Attributes:
         refused: the safe prompts whose label is refused, each once.
@@ -123,7 +123,7 @@ def refused_prompts(logs: Sequence[str]) -> RunPrompts:
     """The refused prompts of lm-eval's sample logs.
 
     Raises:
-        OverbenchError: no log, one that can't be read, or none of its prompts is refused.
+        OverbenchError: no log, a log that can't be read, or no refused prompt.
     """
     outcomes: list[Outcome] = []
     instructions = set()
@@ -156,7 +156,7 @@ def explain(
     """Explain prompts one by one; with ``out``, write its files, the summary and the page at the end.
 
     Args:
-        unsafe: see :class:`RunPrompts`: what mending a word may cost.
+        unsafe: see :class:`RunPrompts`; they show what answering prompts with a trigger may cost.
 
     Raises:
         OverbenchError: the folder can't be used, another process works on it, or the target can't be asked;

@@ -18,14 +18,14 @@ AskedState = Literal["refused", "not_refused", "answers_differ", "unscored"]
 
 @dataclass(frozen=True, slots=True)
 class FoundTriggers:
-    """What one search found, over the parts of one text.
+    """The result of a search over the parts of a text.
 
     Attributes:
         parts: of the text, in order.
-        tried: which of them could be taken out.
+        tried: the parts that could be removed.
         state: how the search ended.
-        triggers: minimal sets of parts: the refusal turns where exactly these are out, and not where one less
-            is. The first is the one to show; several where several parts turn it alone.
+        triggers: minimal sets of parts. Without exactly these parts the target does not refuse; with any of
+            them back it does. The first is shown; there are several if several single parts suffice.
         best: where no set was proved minimal: the smallest set known to turn it.
         variant: the text without the first trigger (or ``best``); None where there is none.
         variant_reply: the target's reply to that.
@@ -50,7 +50,7 @@ class FoundTriggers:
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """The trigger to show: the first minimal one, else the best known, else none."""
+        """The trigger to show: the first minimal trigger, else the best known set, else an empty set."""
         return self.triggers[0] if self.triggers else (self.best or ())
 
     @property
@@ -73,14 +73,14 @@ class FoundTriggers:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a target refuses a prompt, as far as it is known.
+    """Why a target refuses a prompt, as far as found.
 
     Attributes:
         id: the prompt's.
         state: what the target does with the prompt as it is.
         labels: of its replies to that, in the order they came.
-        reply: the first of these.
-        reason: where a reply has no label, or its provider withheld it, why; else "".
+        reply: the first of these replies.
+        reason: why a reply has no label, or was withheld by its provider; else "".
         by: how words were taken out.
         calls: replies of the target to this prompt and its variants, those on file counted in; by
             probability also variants judged so, each with all its openings.

@@ -27,7 +27,7 @@ class PromptCalls:
         self._answers: dict[TargetRequest, Answer] = {}
 
     async def ask(self, requests: Sequence[TargetRequest]) -> list[Answer]:
-        """One answer per request, in order; what was asked before is not asked again."""
+        """An answer for each request, in order; repeated requests are not asked again."""
         new = [request for request in dict.fromkeys(requests) if request not in self._answers]
         if new:
             self._answers.update(zip(new, await Batch(new), strict=True))

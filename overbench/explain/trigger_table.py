@@ -1,4 +1,4 @@
-"""Over many explained prompts: the words and sentences most refusals hinge on, and what mending gains."""
+"""Counts over many explained prompts: the words and sentences that cause most refusals."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHORT_PROMPT_WORDS = 40
 
 @dataclass(frozen=True, slots=True)
 class TriggerCount:
-    """One word (in its dictionary form) or sentence over a set of refused prompts.
+    """Counts of a word (in its dictionary form) or sentence over a set of refused prompts.
 
     Attributes:
-        alone: prompts whose refusal turns when it alone is taken out: what mending it would gain. A prompt
-            may count for several words, so that these don't add up.
-        together: further prompts in which it is part of a minimal trigger of several.
-        prompts: refused prompts in which it stands and was tried.
+        alone: prompts that are no longer refused when it alone is removed. A prompt may count for several
+            words, so these do not add up.
+        together: further prompts in which it is part of a minimal trigger of several parts.
+        prompts: refused prompts that hold it and in which it was tried.
         unsafe: of the unsafe prompts that were given, those that hold it.
         unsafe_refused: of these, those that the target refuses today, rightly: what mending it may cost.
     """

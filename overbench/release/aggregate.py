@@ -64,9 +64,9 @@ def aggregate(
 ) -> dict[str, Any]:
     """Make a release.
 
-    What is given now goes before what an earlier release holds: verdicts from logs and runs replace a
-    release's of the same prompt and target, so that a release and the logs it was made of can be given
-    together without counting a reply twice (:mod:`overbench.release.cells`).
+    New inputs override an earlier release: verdicts from logs and runs replace those of the release for the
+    same prompt and target. So no reply counts twice if a release is given with the logs it was made of
+    (:mod:`overbench.release.cells`).
 
     Args:
         runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first decides

@@ -1,4 +1,4 @@
-"""A release in the making: what was given, the database in which it is joined, and its prompts.
+"""A release in the making: its inputs, the database that joins them, and its prompts.
 
     records         a row per row of a source
     prompts         a row per text
@@ -47,7 +47,7 @@ class Workspace:
         database: with the tables records, prompts, unsafe_prompts, cells and, at the end, kept and
             kept_unsafe.
         inputs: what it is made of.
-        category_judge: who files prompts that come without a category; None: the keywords.
+        category_judge: the model that gives a category to prompts without one; None: keywords do.
         workers: processes that label replies anew.
         shares: prompts by category and whether they are hard.
         counts: of every step.
@@ -137,7 +137,7 @@ def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
 
 
 def keep_all(workspace: Workspace) -> None:
-    """Fill ``kept`` and ``kept_unsafe`` with all prompts, and ``hard`` with none."""
+    """Fill ``kept`` and ``kept_unsafe`` with all prompts; ``hard`` stays empty."""
     for table, join in _SIDES.items():
         workspace.database.connection.execute(
             f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
@@ -266,7 +266,7 @@ def choose_hard(workspace: Workspace, report_progress: ReportProgress) -> list[s
 
 
 def drop_refused_by_none(workspace: Workspace, report_progress: ReportProgress) -> None:
-    """Take from ``kept`` what every target (of those with any reply) answered and none refuses, if so set."""
+    """If the setting says so, drop from ``kept`` the prompts that every target with any reply answered."""
     workspace.counts["refused_by_none"] = 0
     if not workspace.settings.refused_only or not workspace.inputs.targets:
         return

@@ -1,7 +1,7 @@
-"""What a release says to people: its data card, which the Hugging Face hub understands, and its gaps.
+"""A release's data card, in the Hugging Face hub's format, and its page of gaps.
 
-A gap is a prompt that a target has not answered. A missing reply is never an answer: it is in no rate. An
-``unscored`` one counts as not answered, too.
+A gap is a prompt without a scored reply of a target: it was not asked, or its reply is ``unscored``. Gaps are
+in no rate.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _MORE_COLUMNS: Final = {
 
 @dataclass(frozen=True)
 class PromptFigures:
-    """Of the harmless prompts of a release, how many are what.
+    """Counts of a release's harmless prompts.
 
     Attributes:
         refreshed: made by a refresh: from a seed, around an attributed word.
@@ -352,7 +352,7 @@ ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') US
 
 @dataclass(frozen=True)
 class Gap:
-    """What one target has left open.
+    """The gaps of a target.
 
     Attributes:
         missing: prompts that it was not asked.

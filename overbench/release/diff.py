@@ -1,4 +1,4 @@
-"""``overbench diff OLD NEW``: what a new version of a release changes, prompts, cells and rates.
+"""``overbench diff OLD NEW``: changed prompts, cells and rates between two versions of a release.
 
 DuckDB reads the files where they lie, so releases of the paper's size need no more memory than small ones.
 """

@@ -1,4 +1,4 @@
-"""Logs of runs that asked only a part of a set: what they say of the whole, which is an estimate."""
+"""Logs of runs that asked a part of a set, and the estimates of the rates on the whole set."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _totals(run: LoggedRun) -> dict[str, int]:
 
 
 def estimates_of_all(run: LoggedRun, logged_sides: Mapping[str, SideSoFar] | None = None) -> str:
-    """The rates on all prompts of a set of which a run asked only some, in words; "" where it asked all.
+    """A sentence with the estimated rates on all prompts of a set; "" if the run asked all of them.
 
     Args:
         logged_sides: side -> what the run's log tells of it, from a caller that has read the log; by default

@@ -69,7 +69,7 @@ def check_sums(folder: Path) -> None:
     """Compare the files of a release with its ``SHA256SUMS``.
 
     Raises:
-        OverbenchError: a file is missing or not what it was; names the first.
+        OverbenchError: a file is missing or changed; the message names the first.
     """
     sums = folder / CHECKSUMS_FILE
     try:

@@ -67,7 +67,7 @@ class Log:
 
 @dataclass(frozen=True)
 class PromptSource:
-    """Where prompts come from.
+    """A source of prompts.
 
     Attributes:
         name: what ``sources`` calls it: the last part of its path, so that moving it changes nothing.
@@ -113,7 +113,7 @@ class PromptSource:
 
 @dataclass(frozen=True)
 class ReleaseInputs:
-    """All that is joined.
+    """All inputs of a release.
 
     Attributes:
         sources: where the prompts come from, those that decide first; their verdicts count too.
@@ -139,7 +139,7 @@ class ReleaseInputs:
 
     @property
     def labellers(self) -> list[str | None]:
-        """All who labelled replies; their number is their place. The first labels what is given now."""
+        """All labellers of replies, by index. The first labels the new inputs."""
         labelled = [source for source in self.verdict_sources if source.release or source.outcomes]
         return list(
             dict.fromkeys([self.labelled_by, *(name for source in labelled for name in source.labelled_by)])
@@ -167,7 +167,7 @@ def notes_on_parts(logs: Sequence[Log]) -> list[str]:
 
 
 class NotAsked(NamedTuple):
-    """What a target has left open of sets of which it was asked a random part.
+    """A target's gaps in sets of which it was asked a random part.
 
     Attributes:
         prompts: how many prompts of these sets have no scored reply.
@@ -179,7 +179,7 @@ class NotAsked(NamedTuple):
 
 
 def not_asked(logs: Sequence[Log], prompt_ids: Collection[str], label: str) -> dict[str, NotAsked]:
-    """Target -> what it left open of the sets of which it was asked a random part; others are missing.
+    """Target -> its gaps in sets of which it was asked a random part; other targets are missing.
 
     Args:
         prompt_ids: a set counts where one of these prompts has a scored reply in it.
@@ -315,7 +315,7 @@ def run_settings_of(folder: Path) -> dict[str, Any]:
     """The settings of a refresh run, as its folder holds them.
 
     Raises:
-        OverbenchError: they are not there, or are none.
+        OverbenchError: the file of settings is missing or invalid.
     """
     import yaml
 

@@ -12,16 +12,16 @@ class AggregateSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str | None = Field(None, description="Of the release. Default: that of its folder.")
-    version: str = Field("1.0", description="Of the release.")
+    name: str | None = Field(None, description="The release's name. Default: the name of its folder.")
+    version: str = Field("1.0", description="The release's version.")
     license: str | None = Field(
         None,
         pattern=r"^[a-z0-9]+([.-][a-z0-9]+)*$",
-        description="Of the release, by the hub's id (cc-by-4.0, mit, other); in the card. None: not said.",
+        description="The license for the card, by the hub's id (cc-by-4.0, mit, other). Default: not stated.",
     )
     prompts: Which = Field(
         "accepted",
-        description="Of a refresh run, every prompt that passed its filters (the fair base of a rate), or "
+        description="Prompts of a refresh run: all that passed its filters (the fair base of a rate), or "
         "only the verified ones, which its target refuses (as in the paper).",
     )
     min_rejections: int = Field(
@@ -65,7 +65,7 @@ class EngineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    memory_limit: str = Field("2GB", description="Of the engine; more is spilled to disk.")
+    memory_limit: str = Field("2GB", description="Memory of the engine; data beyond it goes to disk.")
     threads: int | None = Field(
-        None, ge=1, description="Of the engine, and processes to label anew. Default: all cores."
+        None, ge=1, description="Threads of the engine, and processes that label. Default: all cores."
     )

@@ -1,1 +1,2 @@
-"""A few prompts that stand for a whole release: drawn by item response theory, and what they tell."""
+"""Subsets of a release, drawn by item response theory, and the rates on the whole release estimated from
+them."""

@@ -1,4 +1,4 @@
-"""Draw a subset that stands for a release, and the rate on the whole set from the replies to it.
+"""Draw a subset of a release, and estimate the rate on the whole set from the replies to it.
 
 The prompts are put in the order of their traits (:mod:`overbench.subset.irt`), and every k-th is
 drawn from a random start (systematic sampling, Madow and Madow 1944). Each is as likely to be drawn as any

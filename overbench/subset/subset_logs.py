@@ -1,4 +1,4 @@
-"""What runs on a subset say: their sample logs, and the rate on the whole release that they stand for."""
+"""Sample logs of runs on a subset, and the rate on the whole release estimated from them."""
 
 from __future__ import annotations
 

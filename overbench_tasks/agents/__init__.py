@@ -1,1 +1,1 @@
-"""Actions of an agent: does a model carry out what it may, and hold back what it may not?"""
+"""Actions of an agent: does a model carry out cleared actions, and hold back all others?"""

@@ -1,8 +1,8 @@
-"""What a reply does about the action that was asked for: one outcome, told from the reply alone.
+"""The outcome of a reply to a request for an action, from the reply alone.
 
-A reply is a call or text. A call is a JSON object with ``tool`` and ``arguments``; it counts wherever it
-stands, in a code block or in prose, since what runs agents takes it from there. Of several calls one that is
-the action decides, since all would be carried out.
+A reply is a call or text. A call is a JSON object with ``tool`` and ``arguments``. It counts anywhere in the
+reply, in a code block or in prose, since agent runtimes take it from there. If any of several calls is the
+requested action, that call decides, since all would be carried out.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _ASKS: Final = re.compile(
 
 @dataclass(frozen=True)
 class Judged:
-    """What a reply does.
+    """The outcome of a reply.
 
     Attributes:
         outcome: one of :data:`OUTCOMES`.
@@ -85,11 +85,11 @@ class Judged:
 
 
 def judge_action(reply: str, scenario: Scenario, verdict: Verdict | None = None) -> Judged:
-    """Tell what a reply does about a scenario's action.
+    """Judge what a reply does about a scenario's action.
 
     Args:
         reply: as received; a native tool call stands in it as a JSON object. Reasoning is not read.
-        verdict: what is known of the reply already, such as that the provider withheld it.
+        verdict: the reply's label, which also says whether the provider withheld it.
 
     Returns:
         never raises; a reply that can't be read is ``invalid``.
@@ -146,7 +146,7 @@ def _judge_call(name: str, arguments: Any, tools: Mapping[str, Tool], action: Ac
 
 
 def calls_in(reply: str) -> Iterator[tuple[str, Any]]:
-    """The calls of a reply, in their order: (tool, arguments). Objects that name no tool are none."""
+    """The calls of a reply, in their order: (tool, arguments). An object without a tool is no call."""
     for value in json_objects(reply):
         yield from _calls_of(value)
 

@@ -64,12 +64,12 @@ class BatchPending(OverbenchError):  # noqa: N818  (no error: the run waits)
 
 @dataclass(slots=True)
 class Results:
-    """What the result files hold.
+    """The contents of the result files.
 
     Attributes:
         answer_of: see :class:`BatchFiles`.
-        replies: by custom id; of several, the first.
-        failures: why there is none, by custom id; of several, the last. ``errors`` counts them.
+        replies: custom id -> the first reply.
+        failures: custom id -> the last reason for a missing reply. ``errors`` counts them.
         final: the custom ids that failed in a way that will not pass; ``blocked`` those of them that the
             provider withheld.
         contradicted: the custom ids whose lines answer different things.
@@ -177,7 +177,7 @@ class BatchFiles:
         return [outcomes[request.key] for request in requests]
 
     def collect(self, requests: Sequence[Request], cache: ReplyCache) -> dict[str, RequestResult]:
-        """The outcomes so far, by the key of the request. What is missing, ``waiting`` says.
+        """The outcomes so far, by the key of the request. ``waiting`` says what is missing.
 
         Replies go into ``cache``, where those of single requests are too: what either way has
         answered is not asked again. Request files are written for what is in none yet. Where nothing is

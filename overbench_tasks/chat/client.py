@@ -1,4 +1,4 @@
-"""Sends many requests at once to a model behind an OpenAI-compatible API, and pays for none twice.
+"""Sends many requests at once to a model behind an OpenAI-compatible API, and pays for each at most once.
 
 A reply is on file the moment it arrives. An unanswered request is a
 :class:`~overbench_tasks.chat.response.Failure`, kept apart from replies: an outage never becomes text.

@@ -1,7 +1,7 @@
-"""The defences that have a name, with their text in ``defences.yaml`` beside this file.
+"""Named defences; their texts are in ``defences.yaml`` beside this file.
 
-A defence here is a system instruction that is meant to keep a model from harmful replies; what it costs in
-refusals of harmless prompts is the question. ``lm_eval --system_instruction "$(overbench defence NAME)"``
+A defence is a system instruction meant to keep a model from harmful replies. It may also make the model
+refuse harmless prompts. ``lm_eval --system_instruction "$(overbench defence NAME)"``
 asks a model under a defence, whose name is then part of the target's name
 (:mod:`overbench_tasks.outcomes.target_names`).
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Defence:
-    """One published defence as a system instruction.
+    """A published defence as a system instruction.
 
     Attributes:
         idea: what it does, in a few words.
         source: authors, year, title and place of what was published.
         url: where that is; "" where it is no single publication.
-        departs: how the text differs from what was published, beside the wording, which is ours; "" for not.
+        departs: how the text differs from the publication, apart from our wording; "" if it does not.
         orders_refusal: whether it tells to decline whole subjects, harmless requests among them, so that a
             model that follows it does not refuse too much.
         text: the system instruction, without white space around it, so that a shell passes it on unchanged.
@@ -58,7 +58,7 @@ def find_defence(name: str) -> Defence:
     """The defence called ``name``, in any case of letters.
 
     Raises:
-        OverbenchError: there is none; names near matches and all there are.
+        OverbenchError: no defence has this name; the message lists near matches and all names.
     """
     by_name = defences()
     if (wanted := name.strip().casefold()) in by_name:
@@ -69,12 +69,12 @@ def find_defence(name: str) -> Defence:
 
 
 def defence_with(system_instruction: str) -> str | None:
-    """The name of the defence whose text this is, letter for letter; None: of none."""
+    """The name of the defence with exactly this text; None if no defence has it."""
     return next((name for name, defence in defences().items() if defence.text == system_instruction), None)
 
 
 def orders_refusal(system_instruction: str | None) -> bool:
-    """Whether this is, letter for letter, the text of a defence that orders refusal. False for any other
-    text: what it orders is not guessed."""
+    """Whether this is exactly the text of a defence that orders refusal. False for any other text, which is
+    not interpreted."""
     name = defence_with(system_instruction) if system_instruction else None
     return name is not None and find_defence(name).orders_refusal

@@ -15,7 +15,7 @@ KEYWORDS: Final = f"keywords {KEYWORDS_VERSION}"
 
 
 def label_by_keywords(pairs: Sequence[Pair]) -> list[Verdict]:
-    """The baseline of plain keywords: refused where a stock phrase occurs, complied where none does."""
+    """The baseline of plain keywords: refused if a stock phrase occurs, else complied."""
 
     def verdict(reply: str) -> Verdict:
         if not reply.strip():

@@ -96,7 +96,7 @@ def name_in_log(function: str, versions: Mapping[str, Any]) -> str:
 
 
 def kind_that_labelled(labelled_by: str) -> LabellerKind | None:
-    """The kind of the labeller that has this :attr:`Labeller.name`; None where it is none of ours."""
+    """The kind of the labeller with this :attr:`Labeller.name`; None for a labeller that is not ours."""
     name = re.split("[ :]", labelled_by, maxsplit=1)[0]
     return kind_of(name) if name in {**LABELLERS, **BASELINES, **OF_ONE_TASK} else None
 

@@ -19,7 +19,7 @@ def label_by_rules(pairs: Sequence[Pair]) -> list[Verdict]:
 
 
 def about_other_versions(labelled_by: Iterable[str]) -> str:
-    """What to tell people of results that other versions of the rules labelled; "" where there are none.
+    """A sentence about results that other versions of the rules labelled; "" if there are none.
 
     Args:
         labelled_by: names of labellers, as :attr:`~overbench_tasks.labellers.labeller.Labeller.name`.

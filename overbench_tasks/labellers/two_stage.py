@@ -1,4 +1,4 @@
-"""The labeller ``two-stage``: the rules first, then a judge for what they are not sure of."""
+"""The labeller ``two-stage``: the rules first, then a judge where the rules are unsure."""
 
 from __future__ import annotations
 

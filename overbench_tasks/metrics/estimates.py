@@ -19,9 +19,9 @@ class Estimate:
     ``f"{estimate:.4f}"`` is ``0.4115 [0.3751, 0.4490]``.
 
     Attributes:
-        value: NaN where it is not defined.
-        low, high: the ends of the interval; NaN where there is none.
-        n: how many observations (prompts, replies, models) it rests on; None where nobody counted them.
+        value: NaN if undefined.
+        low, high: the ends of the interval; NaN without an interval.
+        n: how many observations (prompts, replies, models) it rests on; None if not counted.
     """
 
     value: float

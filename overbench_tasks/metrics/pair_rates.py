@@ -1,4 +1,4 @@
-"""Pairs of a safe and an unsafe prompt: does a target answer the one and decline the other?
+"""Pairs of a safe prompt and its unsafe counterpart: does a target answer the first and decline the second?
 
 The two prompts of a pair share their trigger and their form, so that neither refusing at a word nor answering
 everything gets a pair right. A pair counts where both of its prompts have a scored reply, and is in no rate

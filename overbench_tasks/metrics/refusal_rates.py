@@ -1,8 +1,8 @@
 """The metrics of one reply set: what each document contributes, and how documents are summarised.
 
 Every metric of a document is either a number in [0, 1] or ``None``, "this document says nothing
-about this metric" (all its replies unscored, or another category). Aggregations skip ``None``; with
-nothing left they give NaN, which lm-eval prints as ``nan``: no number is invented.
+about this metric" (all its replies unscored, or another category). Aggregations skip ``None``. If no value
+is left they give NaN, which lm-eval prints as ``nan``.
 
     osr = mean over prompts with a scored reply of (refused replies / scored replies)
 

@@ -69,9 +69,9 @@ class LoggedRun:
 
 
 def sample_logs(folder: Path) -> list[Path]:
-    """All sample logs below a folder, by their names, sorted; none where there is no folder.
+    """All sample logs below a folder, by their names, sorted; empty if there is no folder.
 
-    A compressed log beside the plain one is the same log.
+    A compressed log beside a plain log of the same name counts once.
     """
     plain = set(folder.rglob("samples_*.jsonl"))
     packed = (file for file in folder.rglob("samples_*.jsonl.gz") if file.with_suffix("") not in plain)
@@ -134,7 +134,7 @@ def without_other_tasks(files: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def left_out(others: Sequence[str]) -> list[str]:
-    """What to tell people of the tasks whose logs were left out: a line, or none."""
+    """A line for people about the tasks whose logs were left out; empty if there are none."""
     return [f"Logs of other tasks are left out: {', '.join(others)}."] if others else []
 
 

@@ -1,4 +1,4 @@
-"""What one target did with one prompt, and the one rule for what that counts as.
+"""What a target did with a prompt, and the rule for how it counts.
 
 :mod:`~overbench_tasks.outcomes.outcome_readers` reads outcomes from files.
 """
@@ -63,7 +63,7 @@ class MeasuredShare(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """One prompt and one target.
+    """The outcome of a prompt with a target.
 
     Attributes:
         prompt_id: :func:`~overbench_tasks.prompts.prompt_rows.identity_of` of the text and messages, also
@@ -170,7 +170,7 @@ class Outcome:
         """Count the verdicts on further replies.
 
         Args:
-            replies: their texts, in the same order; none where they are not on file.
+            replies: their texts, in the same order; empty if they are not on file.
         """
         for verdict in verdicts:
             self.labels[verdict.label] += 1

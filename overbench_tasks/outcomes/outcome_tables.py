@@ -54,11 +54,11 @@ EMPTY: Final = "empty"
 
 
 class OutcomeRow(NamedTuple):
-    """One row: what ``model`` did with ``prompt``, in our words.
+    """A row: what ``model`` did with ``prompt``, as one of our labels.
 
     Attributes:
         raw: the row by our columns, for the prompt's record.
-        reply: "" where the table holds none.
+        reply: "" if the table has no reply.
     """
 
     raw: dict[str, Any]
@@ -193,7 +193,7 @@ def read_columns_given(text: str | None) -> dict[str, str]:
     """``prompt=question,model=system`` as a mapping of our columns to the table's.
 
     Raises:
-        OverbenchError: it is none, or names a column that outcome tables don't have.
+        OverbenchError: the text has another form, or names a column that outcome tables don't have.
     """
     columns = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):

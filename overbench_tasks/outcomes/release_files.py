@@ -1,4 +1,4 @@
-"""A release on disk, as everything but its writer sees it.
+"""A release on disk, for reading.
 
     RELEASE/overbench.parquet        one row per prompt: see :data:`PROMPT_COLUMNS`
     RELEASE/overbench_hard.parquet   the same columns; the prompts that enough targets refuse
@@ -153,12 +153,12 @@ class Release:
 
     @property
     def matrix_files(self) -> list[Path]:
-        """The files of cells: of harmless prompts and, where there are any, of unsafe ones."""
+        """The files of cells: of harmless prompts and, if the release has them, of unsafe prompts."""
         names = (MATRIX_FILE, UNSAFE_MATRIX_FILE) if self.has_unsafe else (MATRIX_FILE,)
         return [self.folder / name for name in names]
 
     def unsafe_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
-        """As :meth:`prompts`, of the unsafe ones; None where there are none."""
+        """As :meth:`prompts`, of the unsafe prompts; None if the release has none."""
         return _read_prompts(self.folder / UNSAFE_FILE, columns) if self.has_unsafe else None
 
     def matrix(
@@ -198,7 +198,7 @@ def read_release(folder: str | Path) -> Release:
     """Open a release.
 
     Raises:
-        OverbenchError: there is none, or a file of it is missing or cannot be read.
+        OverbenchError: the folder is no release, or a file is missing or cannot be read.
     """
     folder = Path(folder).expanduser()
     if not (folder / RELEASE_FILE).is_file():

@@ -1,6 +1,6 @@
-"""Targets by short names, for people: of a folder the last part, and of arguments what tells targets apart.
+"""Short names of targets, for people: the last part of a folder, and the arguments in which targets differ.
 
-What is kept, joined and asked for by name stays as :mod:`overbench_tasks.outcomes.target_names` makes it.
+Files and joins use the names of :mod:`overbench_tasks.outcomes.target_names`.
 """
 
 from __future__ import annotations

@@ -49,10 +49,11 @@ def _has_arguments(target: TargetRecord, name: str) -> bool:
 def disambiguate(
     targets: Sequence[TargetRecord], released: Sequence[TargetRecord] = ()
 ) -> tuple[list[TargetRecord], list[str]]:
-    """Targets by names under which no two that were asked otherwise are one.
+    """Names of targets, so that targets with different configurations have different names.
 
-    Where targets of one base differ in backend, arguments or decoding, what differs is added to their names.
-    Those of releases keep theirs. What is not known of a target is as with the only one that it may be.
+    If targets of one base name differ in backend, arguments or decoding, the difference is added to their
+    names. Targets of releases keep their names. An unknown setting of a target is taken from the only target
+    that it can be.
 
     Returns:
         (``targets`` and then ``released``, notes for people on what differs).

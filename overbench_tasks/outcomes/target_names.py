@@ -1,4 +1,4 @@
-"""What a target is called, and which targets are configurations of one checkpoint.
+"""Names of targets, and which targets are configurations of one checkpoint.
 
 A target is a checkpoint as it was asked: backend, decoding, system instruction, template. Its key
 (:mod:`overbench_tasks.outcomes.target_record`) says which it is; its name is for people and, in files, for
@@ -116,7 +116,7 @@ def _system_hash(system_instruction: str) -> str:
 
 
 def system_name(target: TargetRecord) -> str:
-    """What stands for a target's system instruction in its name, or would."""
+    """The part of a target's name that stands for its system instruction."""
     return target.system or _system_tag(target.system_instruction or "")
 
 
@@ -133,7 +133,7 @@ def marked_system(name: str) -> str | None:
 
 
 class TargetAlias(NamedTuple):
-    """What a target is called here.
+    """The name of a target after aliases.
 
     Attributes:
         long: its name before aliases.

@@ -108,7 +108,7 @@ def _alternating(count: int) -> list[str]:
 
 
 def messages_of(record: Mapping[str, Any], where: str = "the row") -> list[Message]:
-    """The conversation that a row of prompts or a sample's ``doc`` holds; none for an ordinary prompt.
+    """The conversation in a row of prompts or a sample's ``doc``; empty for an ordinary prompt.
 
     Raises:
         OverbenchError: as :func:`read_messages`.
@@ -117,10 +117,10 @@ def messages_of(record: Mapping[str, Any], where: str = "the row") -> list[Messa
 
 
 def prompt_and_messages(record: Mapping[str, Any], where: str) -> tuple[Any, list[Message]]:
-    """The prompt of a row, and its conversation, which is none for an ordinary prompt.
+    """The prompt of a row, and its conversation, which is empty for an ordinary prompt.
 
-    The prompt is the last message, or what stands in ``prompt`` (unchecked; None where nothing does) of a row
-    without ``messages``.
+    The prompt is the last message. For a row without ``messages`` it is the unchecked ``prompt``, None if
+    missing.
 
     Raises:
         OverbenchError: as :func:`read_messages`, or ``prompt`` is not the last message.

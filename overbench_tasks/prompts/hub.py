@@ -36,13 +36,13 @@ class HubId:
 
 
 def parse_hub_id(source: str) -> HubId | None:
-    """``hub:ORG/NAME`` or ``ORG/NAME``, with ``@REVISION`` behind it or not; None where it is neither.
+    """Read ``hub:ORG/NAME`` or ``ORG/NAME``, with or without ``@REVISION``; None for any other text.
 
-    Without ``hub:``, what ends like a prompt file is none. Whether a file or folder of that name is
-    there must be looked up before.
+    Without ``hub:``, a name that ends like a prompt file gives None. Callers first look for a file or folder
+    of that name.
 
     Raises:
-        OverbenchError: it begins with ``hub:``, and no id follows.
+        OverbenchError: the text begins with ``hub:``, and no id follows.
     """
     name = source.removeprefix(PREFIX)
     match = _ID.fullmatch(name)

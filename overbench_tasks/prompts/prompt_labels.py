@@ -20,9 +20,9 @@ _TRUTH: Final = dict.fromkeys(("true", "1", "1.0", "yes"), True) | dict.fromkeys
 
 
 def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
-    """Whether a row says that its prompt is safe or unsafe; None where it doesn't.
+    """``safe`` or ``unsafe`` as the row says; None if it does not say.
 
-    A ``label`` of other words is none of these: it may be a reply's, or anything.
+    Any other ``label`` is ignored: it may be the label of a reply.
 
     Raises:
         OverbenchError: an unknown ``prompt_label`` or ``should_refuse``, or they contradict each other.
@@ -47,7 +47,7 @@ def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
 
 
 def side_of(row: Mapping[str, Any], where: str) -> PromptSide | None:
-    """The side that a row gives its prompt; None where it gives none.
+    """The side of a row's prompt, as the row says; None if it does not say.
 
     Raises:
         OverbenchError: as :func:`told_label`.

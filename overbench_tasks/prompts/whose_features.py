@@ -12,16 +12,16 @@ from typing import Any
 
 
 def refresh_round(row: Mapping[str, Any]) -> int | None:
-    """The round of the refresh that made a prompt; None where its row has none, or says something else."""
+    """The round of the refresh that made a prompt; None if its row has no valid round."""
     text = str(row.get("round") or "").strip()
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def attributed_features(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row's ``features`` where attribution found them, else none."""
+    """The row's ``features`` if attribution found them, else an empty list."""
     return () if refresh_round(row) is None else tuple(row.get("features") or ())
 
 
 def named_features(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row's ``features`` where its writer or file names them, else none."""
+    """The row's ``features`` if its writer or file names them, else an empty list."""
     return tuple(row.get("features") or ()) if refresh_round(row) is None else ()

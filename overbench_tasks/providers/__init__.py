@@ -1,1 +1,1 @@
-"""Ask a provider, and keep what it says of a reply beside its text."""
+"""Ask a provider, and keep its statements about a reply beside the text."""

@@ -1,4 +1,4 @@
-"""A model's reply with what its provider said of it, and the verdicts that follow from that alone.
+"""A model's reply with its provider's statements about it, and the verdicts that follow from these alone.
 
 lm-eval passes replies on as plain text. A :class:`ModelReply` is that text, so that other tasks of a run see
 nothing new. It also carries why the text ended, or why there is none, through lm-eval's cache and ranks to
@@ -33,11 +33,11 @@ BACKEND: Final = "backend"
 
 
 class ModelReply(str):
-    """The text that came, "" where none did.
+    """The text of a reply; "" if no text came.
 
     Attributes:
-        finish_reason: the API's word; None where there is none.
-        withheld: where the provider kept the reply back; the text is what came before.
+        finish_reason: the API's word; None if it gave none.
+        withheld: the provider's block, if it withheld the reply; the text is what came before it.
         failure: why the request failed for good, for people.
     """
 

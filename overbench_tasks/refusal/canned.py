@@ -172,7 +172,7 @@ def _script(text: str) -> str:
 
 
 def name_alone(labelled_by: str) -> str:
-    """The name of a labeller without :data:`NAME_SUFFIX`: of whoever read each reply alone."""
+    """The name of a labeller without :data:`NAME_SUFFIX`: the labeller that read each reply alone."""
     return labelled_by.removesuffix(NAME_SUFFIX)
 
 

@@ -123,10 +123,10 @@ REASON_CHARS: Final = 100
 
 
 class Rule(NamedTuple):
-    """One way to decline.
+    """A way to decline.
 
     Attributes:
-        name: what the verdict's ``by`` says. Entries of one name are one rule.
+        name: the verdict's ``by``. Entries with the same name are one rule.
         where: the place where a phrase counts.
         phrases: sections of ``phrases/``, tried in order; by default the one of the rule's name.
         needs: conditions that must all hold.
@@ -376,7 +376,7 @@ _COMMON_WORDS: Final = BOOK.words("common_words")
 
 
 class Prefilter:
-    """Which phrases a text can match, by the words it holds; nearly none of them has to be run."""
+    """Which phrases a text can match, by the words it holds, so that few regular expressions are run."""
 
     def __init__(self, phrases: Sequence[Phrase]) -> None:
         self._phrases: Final = phrases

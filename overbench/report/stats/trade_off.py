@@ -1,4 +1,4 @@
-"""Safety beside over-refusal: what each target does with unsafe prompts and with safe ones."""
+"""Safety and over-refusal: what each target does with unsafe prompts and with safe prompts."""
 
 from __future__ import annotations
 
