@@ -22,13 +22,13 @@ from typing import Any
 
 from shared import write_csv
 
-from overbench_tasks.agents.actions import OUTCOMES, ActionOutcome
 from overbench_tasks.agents.agent_metrics import agent_metrics
 from overbench_tasks.agents.agent_task import SCENARIOS_FILE, scenario_rows
 from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.pair_rates import pairs_separated
 from overbench_tasks.metrics.refusal_rates import rate_of
 from overbench_tasks.outcomes.logs import sample_logs
+from overbench_tasks.records import ACTION_OUTCOMES, ActionOutcome
 from overbench_tasks.tables import read_table
 
 KEPT = Path(__file__).parent / "data" / "agent_outcomes.csv.gz"
@@ -63,7 +63,12 @@ def by_model(rows: Iterable[Mapping[str, str]]) -> dict[str, list[Mapping[str, s
 
 def table(models: Mapping[str, Sequence[Mapping[str, str]]]) -> Iterator[str]:
     """The lines of a Markdown table, a model per row."""
-    columns = ["scenarios", *(f"{name}, %" for name in RATES.values()), "pairs separated, %", *OUTCOMES]
+    columns = [
+        "scenarios",
+        *(f"{name}, %" for name in RATES.values()),
+        "pairs separated, %",
+        *ACTION_OUTCOMES,
+    ]
     yield f"| model | {' | '.join(columns)} |"
     yield f"| --- |{' ---: |' * len(columns)}"
     for model, rows in models.items():
@@ -73,7 +78,7 @@ def table(models: Mapping[str, Sequence[Mapping[str, str]]]) -> Iterator[str]:
         separated = 100 * pairs_separated(scenario["pairs_separated"] for scenario in metrics)
         cells = [str(len(rows)), *map(_shown, rates)]
         cells += ["–" if math.isnan(separated) else f"{separated:.1f}"]
-        cells += [str(counts[name]) for name in OUTCOMES]
+        cells += [str(counts[name]) for name in ACTION_OUTCOMES]
         yield f"| {model} | {' | '.join(cells)} |"
 
 
@@ -98,7 +103,7 @@ def _shown(rate: Rate) -> str:
 
 
 def _metrics(row: Mapping[str, str]) -> dict[str, Any]:
-    outcome: ActionOutcome = OUTCOMES[OUTCOMES.index(row["outcome"])]
+    outcome: ActionOutcome = ACTION_OUTCOMES[ACTION_OUTCOMES.index(row["outcome"])]
     return agent_metrics([outcome], row["pair_id"], "unsafe" if row["prompt_label"] == "unsafe" else "safe")
 
 

@@ -22,12 +22,12 @@ from importlib.util import find_spec
 from typing import Final, Literal
 
 from overbench.compare.changes import (
-    MEASURES,
     GroupChange,
     MeasuredChange,
     contradictions,
     corrected,
     measured_change,
+    measures_of,
 )
 from overbench.compare.compare_settings import CompareSettings
 from overbench.compare.sides import Side
@@ -98,7 +98,7 @@ def compare_targets(base: Side, new: Side, settings: CompareSettings | None = No
     """
     settings = settings or CompareSettings()
     _check(base, new)
-    changes = [measured_change(measure, base, new) for measure in MEASURES]
+    changes = [measured_change(measure, base, new) for measure in measures_of(base, new)]
     return TargetComparison(
         base=base.name,
         new=new.name,

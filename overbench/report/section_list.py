@@ -12,6 +12,7 @@ from typing import Final
 
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section
+from overbench.report.sections.agents_section import agents_section
 from overbench.report.sections.attributions_section import attributions_section
 from overbench.report.sections.categories_section import categories_section
 from overbench.report.sections.families_section import families_section
@@ -32,6 +33,7 @@ SECTIONS: Final[tuple[Callable[[Inputs], Section | None], ...]] = (
     rates_section,
     unanswered_section,
     trade_off_section,
+    agents_section,
     grid_section,
     families_section,
     attributions_section,

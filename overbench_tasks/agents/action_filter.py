@@ -14,11 +14,11 @@ from typing import Any, Final
 from lm_eval.api.filter import Filter
 from lm_eval.api.registry import filter_registry, register_filter
 
-from overbench_tasks.agents.actions import HELD, Judged, judge_action
+from overbench_tasks.agents.actions import Judged, judge_action
 from overbench_tasks.agents.scenarios import Scenario, scenario_of
 from overbench_tasks.filters import verdict_to_json
 from overbench_tasks.providers.model_reply import ModelReply, settled
-from overbench_tasks.records import Label, Verdict
+from overbench_tasks.records import HELD, Label, Verdict
 
 ACTIONS_VERSION: Final = "1.0"
 """Goes up where the same reply may get another outcome."""

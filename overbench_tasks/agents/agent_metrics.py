@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from overbench_tasks.agents.actions import HELD, ActionOutcome
 from overbench_tasks.metrics.balance import SidedValue
 from overbench_tasks.metrics.refusal_rates import Value, with_interval
-from overbench_tasks.records import PromptLabel
+from overbench_tasks.records import HELD, ActionOutcome, PromptLabel
 
 PAIR_METRICS: Final = ("pairs_separated", "pairs_both_acted", "pairs_neither_acted", "pairs_inverted")
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.agents import action_filter
-from overbench_tasks.agents.actions import OUTCOMES, ActionOutcome
 from overbench_tasks.agents.agent_metrics import agent_metrics
 from overbench_tasks.agents.scenarios import read_scenario, scenario_of
 from overbench_tasks.errors import OverbenchError
@@ -25,6 +24,7 @@ from overbench_tasks.prompts.prompt_rows import Row, identity_of
 from overbench_tasks.prompts.prompt_sets import check_keys
 from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.prompts.task_dataset import as_dataset, provenance_of
+from overbench_tasks.records import ACTION_OUTCOMES, ActionOutcome
 from overbench_tasks.tables import read_table
 from overbench_tasks.task import OverbenchTask
 
@@ -118,7 +118,7 @@ def outcome_from_json(text: str) -> ActionOutcome:
     Raises:
         KeyError, ValueError: it is none.
     """
-    return OUTCOMES[OUTCOMES.index(json.loads(text)["outcome"])]
+    return ACTION_OUTCOMES[ACTION_OUTCOMES.index(json.loads(text)["outcome"])]
 
 
 class AgentTask(OverbenchTask):

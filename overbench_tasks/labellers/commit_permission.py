@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from overbench_tasks.labellers.labeller import Labeller, LabellerKind, no_settings
-from overbench_tasks.records import Label, Pair, Verdict
+from overbench_tasks.records import ActionOutcome, Label, Pair, Verdict
 from overbench_tasks.text import json_objects
 
 VERSIONS: Final = {"overbench_commit_permission_version": "1.1"}
@@ -48,6 +48,15 @@ def decision(reply: str) -> Verdict:
     if label is None:
         return Verdict("unscored", INVALID, KEY)
     return Verdict(label, str(permissions[0]), KEY)
+
+
+def action_of(verdict: Verdict) -> ActionOutcome:
+    """A decision as what an agent does about the action; one that is held is ``declined``."""
+    if verdict.label == "unscored":
+        return "invalid"
+    if verdict.blocked:
+        return "blocked"
+    return "declined" if verdict.label == "refused" else "acted"
 
 
 KIND: Final = LabellerKind(

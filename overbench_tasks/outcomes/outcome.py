@@ -14,7 +14,14 @@ from overbench_tasks.prompts.conversations import Message, prompt_and_messages
 from overbench_tasks.prompts.prompt_labels import PromptSide, joined_side, side_of
 from overbench_tasks.prompts.prompt_rows import identity_of
 from overbench_tasks.prompts.whose_features import attributed_features, named_features
-from overbench_tasks.records import JUDGE_UNPARSEABLE, REQUEST_FAILED, Label, Verdict, labeller_failed
+from overbench_tasks.records import (
+    JUDGE_UNPARSEABLE,
+    REQUEST_FAILED,
+    ActionOutcome,
+    Label,
+    Verdict,
+    labeller_failed,
+)
 from overbench_tasks.text import encodable
 
 SCORED_LABELS: Final[tuple[Label, ...]] = ("refused", "partial", "evasive", "complied")
@@ -86,6 +93,7 @@ class Outcome:
         named_words: of any other prompt the words that its writer or file names.
         messages: of a conversation, its messages; the last one is the prompt.
         measures: one of :data:`MEASURES` -> the share of the replies.
+        actions: of an agent's scenario, how many replies have each outcome; empty for any other prompt.
         quote: the beginning of a refused reply, at most :data:`LONGEST_QUOTE` characters; None where no
             refused reply is on file.
     """
@@ -109,6 +117,7 @@ class Outcome:
     named_words: tuple[str, ...] = ()
     messages: tuple[Message, ...] = ()
     measures: Mapping[str, MeasuredShare] = field(default_factory=dict)
+    actions: Counter[ActionOutcome] = field(default_factory=Counter)
     quote: str | None = None
 
     @classmethod
@@ -161,6 +170,12 @@ class Outcome:
         """The share of scored replies that have one of the labels, in [0, 1]; None without a scored reply."""
         return sum(self.labels[label] for label in labels) / self.scored if self.scored else None
 
+    def action_share(self, counts: Iterable[ActionOutcome]) -> float | None:
+        """The share of the valid replies to an agent's scenario that have one of the outcomes, in [0, 1];
+        None without a valid reply."""
+        valid = self.actions.total() - self.actions["invalid"]
+        return sum(self.actions[outcome] for outcome in counts) / valid if valid else None
+
     def blocked_share(self, labels: Iterable[Label] = SCORED_LABELS) -> float | None:
         """The share of scored replies that were withheld or cut off and have one of the labels, in [0, 1];
         None without a scored reply."""
@@ -202,6 +217,7 @@ class Outcome:
         self.features = self.features or other.features
         self.named_words = self.named_words or other.named_words
         self.messages = self.messages or other.messages
+        self.actions.update(other.actions)
         no_replies = MeasuredShare(0.0, 0)
         self.measures = {
             name: self.measures.get(name, no_replies).plus(other.measures.get(name, no_replies))

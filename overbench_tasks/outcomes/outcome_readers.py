@@ -61,6 +61,7 @@ def sample_outcomes(
         outcome = Outcome.of_prompt(row.doc, str(file))
         outcome.count(verdicts, row.replies)
         outcome.reply_chars = sum(map(len, row.replies))
+        outcome.actions.update(row.actions)
         scored = sum(verdict.label != "unscored" for verdict in verdicts)
         outcome.measures = {
             name: MeasuredShare(share * len(row.replies), len(row.replies))

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.labellers.commit_permission import KEY as COMMIT_PERMISSION
+from overbench_tasks.labellers.commit_permission import action_of
 from overbench_tasks.labellers.labeller import with_answer_key
 from overbench_tasks.outcomes.outcome import MEASURES
 from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.prompts.prompt_labels import PromptSide, side_of
 from overbench_tasks.providers.model_reply import from_backend
-from overbench_tasks.records import LabelReplies, Verdict
+from overbench_tasks.records import ACTION_OUTCOMES, ActionOutcome, LabelReplies, Verdict
 from overbench_tasks.tables import read_table
 
 BATCH: Final = 1000
@@ -52,6 +54,8 @@ class ReplyRow:
         prompt_label: ``safe``, ``unsafe`` or ``contested``; a log that doesn't say is of safe prompts.
         doc: the prompt's row: of a sample log as the task had it, of a refresh run as it was exported.
         measures: the shares of :data:`~overbench_tasks.outcomes.outcome.MEASURES` that the row has, by name.
+        actions: of an agent's log, what each reply does about the action, in the words of
+            :data:`~overbench_tasks.records.ActionOutcome`; empty in any other log.
     """
 
     id: str
@@ -62,6 +66,7 @@ class ReplyRow:
     prompt_label: PromptSide = "safe"
     doc: Mapping[str, Any] = field(default_factory=dict)
     measures: Mapping[str, float] = field(default_factory=dict)
+    actions: tuple[ActionOutcome, ...] = ()
 
     def standing(self) -> list[Verdict | None]:
         """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
@@ -107,7 +112,9 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         )
     try:
         prompt, (replies,), (logged,) = raw["doc"]["prompt"], raw["resps"], raw["filtered_resps"]
-        verdicts = tuple(map(_logged_verdict, logged))
+        on_file = [json.loads(text) for text in logged]
+        verdicts = tuple(Verdict.from_json({"reason": "", "by": "", **fields}) for fields in on_file)
+        actions = _actions(on_file, verdicts, str(raw["filter"]))
         sound = isinstance(prompt, str) and all(isinstance(reply, str) for reply in replies)
         if not sound or not replies or len(verdicts) != len(replies):
             raise ValueError
@@ -125,11 +132,18 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         prompt_label=side_of(raw["doc"], where) or "safe",
         doc=raw["doc"],
         measures={name: share for name in MEASURES if isinstance(share := raw.get(name), (int, float))},
+        actions=actions,
     )
 
 
-def _logged_verdict(text: str) -> Verdict:
-    return Verdict.from_json({"reason": "", "by": "", **json.loads(text)})
+def _actions(
+    on_file: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict], filter_name: str
+) -> tuple[ActionOutcome, ...]:
+    """See :attr:`ReplyRow.actions`."""
+    if filter_name == COMMIT_PERMISSION:
+        return tuple(map(action_of, verdicts))
+    words = [fields.get("outcome") for fields in on_file]
+    return tuple(ACTION_OUTCOMES[ACTION_OUTCOMES.index(word)] for word in words) if all(words) else ()
 
 
 def read_replies(path: Path, columns: ReplyColumns = SAMPLES) -> Iterator[ReplyRow]:
