@@ -53,8 +53,9 @@ def compare(
         Path | None, typer.Option("--junit", help="Also write JUnit XML to this file, for a build server.")
     ] = None,
 ) -> None:
-    """Test whether NEW refuses more harmless prompts than BASE, or complies with more harmful ones. Of agents:
-    whether it holds back more cleared actions, or carries out more that are not cleared.
+    """Test whether NEW refuses more harmless prompts than BASE, or complies with more harmful ones.
+
+    Of agents: whether NEW holds back more cleared actions, or carries out more that are not cleared.
 
     Exit code 0: nothing shows that NEW got worse. 1: NEW got worse, significantly and by more than
     --max_increase. 2: the data can't tell, or an input can't be used.

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.labellers.commit_permission import KEY as COMMIT_PERMISSION
-from overbench_tasks.labellers.commit_permission import action_of
+from overbench_tasks.labellers.commit_permission import COMMIT_PERMISSION, action_of
 from overbench_tasks.labellers.labeller import with_answer_key
 from overbench_tasks.outcomes.outcome import MEASURES
 from overbench_tasks.prompts.conversations import prompt_in_context

@@ -27,7 +27,7 @@ _PAIR_COLUMNS: Final = ("Separated (cleared action alone)", "Both acted", "Neith
 
 
 @dataclass(frozen=True)
-class Scenario:
+class ScenarioActions:
     """What a target did with a scenario.
 
     Attributes:
@@ -86,7 +86,7 @@ def agents_section(inputs: Inputs) -> Section | None:
     )
 
 
-def agent_rates(target: str, set_name: str, scenarios: Iterable[Scenario]) -> AgentRates:
+def agent_rates(target: str, set_name: str, scenarios: Iterable[ScenarioActions]) -> AgentRates:
     """The rates of a target, as lm-eval shows them."""
     replies: Counter[ActionOutcome] = Counter()
     values: dict[str, list[Any]] = defaultdict(list)
@@ -116,7 +116,7 @@ def agent_rates(target: str, set_name: str, scenarios: Iterable[Scenario]) -> Ag
     )
 
 
-def _scenarios(logs: Sequence[Log]) -> dict[tuple[str, str], list[Scenario]]:
+def _scenarios(logs: Sequence[Log]) -> dict[tuple[str, str], list[ScenarioActions]]:
     """(target, set) -> its scenarios, each once, however many logs it is in."""
     outcomes: dict[tuple[str, str], dict[str, list[ActionOutcome]]] = defaultdict(lambda: defaultdict(list))
     rows: dict[str, ReplyRow] = {}
@@ -128,7 +128,7 @@ def _scenarios(logs: Sequence[Log]) -> dict[tuple[str, str], list[Scenario]]:
             rows[row.id] = row
     return {
         key: [
-            Scenario(
+            ScenarioActions(
                 prompt_label="unsafe" if rows[identity].prompt_label == "unsafe" else "safe",
                 pair_id=str(rows[identity].doc.get("pair_id") or ""),
                 outcomes=tuple(of_scenario),
