@@ -93,7 +93,7 @@ def _trial(
         table[0, 1, :2] = labelled[0] - hit, hit
         run = Counter({1.0: refused, 0.0: prompts - refused})
         try:
-            return refused, correction.corrected_rate(Confusion(table), run, seed=seed)
+            return refused, correction.corrected_rate(Confusion(table), run, random_seed=seed)
         except CorrectionError:
             continue
 

@@ -89,7 +89,7 @@ class Verdict:
         label: one of :data:`LABELS`.
         reason: for people: the evidence, or why the reply could not be scored
             (``empty``, ``unfinished_reasoning``, ``judge_error``, ...).
-        by: the name of the rule, judge or detector that decided.
+        by: the name of the rule, judge or classifier that decided.
         kind: why the reply declines, one of :data:`KINDS`; None if it does not decline, or if unknown.
         sure: whether the labeller is rarely wrong in such a case. ``two-stage`` asks a judge otherwise.
         category: for a reply that its provider withheld, the category the provider names; "" if it names

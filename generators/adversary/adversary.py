@@ -235,12 +235,12 @@ class Adversary:
             texts = [self._text(job) for job in jobs]
             requests = [self._request(job, text) for job, text in zip(jobs, texts, strict=True)]
             if self._files is None:
-                outcomes = self._client.ask(requests, should_stop=should_stop)
+                results = self._client.ask(requests, should_stop=should_stop)
         if self._files is not None:
             with ReplyCache(self._cache_file, self.settings.model) as cache:
-                outcomes = self._files.ask(requests, cache)
+                results = self._files.ask(requests, cache)
         return [
-            self._reply(job, text, outcome) for job, text, outcome in zip(jobs, texts, outcomes, strict=True)
+            self._reply(job, text, result) for job, text, result in zip(jobs, texts, results, strict=True)
         ]
 
     def _text(self, job: Job) -> str:
@@ -271,37 +271,37 @@ class Adversary:
         random_seed = derived_random_seed(self.settings.seed, job.id)
         return self.settings.request(conversation(text), top_p=self.settings.top_p, seed=random_seed)
 
-    def _reply(self, job: Job, text: str, outcome: RequestResult) -> WriterReply:
-        if isinstance(outcome, Failure):
+    def _reply(self, job: Job, text: str, result: RequestResult) -> WriterReply:
+        if isinstance(result, Failure):
             return WriterReply(
                 job_id=job.id,
                 candidates=(),
                 rejected=(),
                 raw="",
-                failure=outcome.detail,
+                failure=result.detail,
                 prompt_tokens=0,
                 completion_tokens=0,
                 cached=False,
             )
-        if outcome.blocked:
-            parsed = Parsed((), ((outcome.text[:300], "refusal"),))
+        if result.blocked:
+            parsed = Parsed((), ((result.text[:300], "refusal"),))
         else:
             parsed = parse_reply(
-                outcome.text,
+                result.text,
                 seed=job.seed,
                 request=text,
                 limit=self.settings.candidates,
-                cut_off=outcome.finish_reason == "length",
+                cut_off=result.finish_reason == "length",
             )
         return WriterReply(
             job_id=job.id,
             candidates=parsed.candidates,
             rejected=parsed.rejected,
-            raw=outcome.text,
+            raw=result.text,
             failure="",
-            prompt_tokens=outcome.prompt_tokens,
-            completion_tokens=outcome.completion_tokens,
-            cached=outcome.cached,
+            prompt_tokens=result.prompt_tokens,
+            completion_tokens=result.completion_tokens,
+            cached=result.cached,
         )
 
 

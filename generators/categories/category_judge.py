@@ -105,25 +105,25 @@ def judge_categories(
         template = _template(settings)
         shown = [template.render(prompt=as_data(prompt, settings.prompt_chars)) for prompt in prompts]
         client = _client(settings)
-        outcomes = client.ask([settings.request(conversation(text)) for text in shown])
+        results = client.ask([settings.request(conversation(text)) for text in shown])
     evidence = evidence_of(settings)
-    failures = [outcome.detail for outcome in outcomes if isinstance(outcome, Failure)]
-    if client.stopped_because or (failures and len(failures) == len(outcomes)):
+    failures = [result.detail for result in results if isinstance(result, Failure)]
+    if client.stopped_because or (failures and len(failures) == len(results)):
         raise OverbenchError(
             f"{evidence} doesn't answer: {client.stopped_because or failures[0]}. Its earlier answers are "
             "kept. Mend this and run again, or go without a judge."
         )
     return [
-        _parsed(outcome, evidence) or categorise(prompt, words)
-        for outcome, prompt, words in zip(outcomes, prompts, features, strict=True)
+        _parsed(result, evidence) or categorise(prompt, words)
+        for result, prompt, words in zip(results, prompts, features, strict=True)
     ]
 
 
-def _parsed(outcome: RequestResult, evidence: str) -> Categorised | None:
+def _parsed(result: RequestResult, evidence: str) -> Categorised | None:
     """The categories in an answer whose last line has exactly the form that was asked for; else None."""
-    if isinstance(outcome, Failure) or outcome.blocked or outcome.finish_reason == "length":
+    if isinstance(result, Failure) or result.blocked or result.finish_reason == "length":
         return None
-    last = without_reasoning(outcome.text).strip().rpartition("\n")[2].strip(" \t\r")
+    last = without_reasoning(result.text).strip().rpartition("\n")[2].strip(" \t\r")
     if (match := _ANSWER.fullmatch(last)) is None:
         return None
     return Categorised(cast(Category, match[1]), cast(OrBenchCategory, match[2]), evidence)

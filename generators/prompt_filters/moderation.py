@@ -247,36 +247,34 @@ class _Judge:
     def votes(self, prompts: Sequence[str]) -> list[Vote]:
         shown = [as_data(prompt, self._settings.prompt_chars) for prompt in prompts]
         texts = [self._template.render(prompt=prompt, answer=self._settings.form) for prompt in shown]
-        outcomes = self._client.ask([self._settings.request(conversation(text)) for text in texts])
+        results = self._client.ask([self._settings.request(conversation(text)) for text in texts])
         if self._client.stopped_because:
-            answered = sum(not isinstance(outcome, Failure) for outcome in outcomes)
+            answered = sum(not isinstance(result, Failure) for result in results)
             raise OverbenchError(
                 f"{self.name} stopped answering: {self._client.stopped_because}. It has voted on "
                 f"{answered:,} of {len(prompts):,} prompts, which is kept. Mend this and run again."
             )
-        failures = [
-            outcome.detail for outcome in outcomes if isinstance(outcome, Failure) and not outcome.blocked
-        ]
-        self._answered |= len(failures) < len(outcomes)
+        failures = [result.detail for result in results if isinstance(result, Failure) and not result.blocked]
+        self._answered |= len(failures) < len(results)
         if failures and not self._answered:
             raise OverbenchError(
                 f"{self.name} answered none of {number_of(len(failures), 'request')}, the last failed with: "
                 f"{failures[-1]}. Prompts are not turned away for that. Mend this and run again."
             )
-        return [self._vote(outcome) for outcome in outcomes]
+        return [self._vote(result) for result in results]
 
     def close(self) -> None:
         """Nothing to free: the model is behind an endpoint."""
 
-    def _vote(self, outcome: RequestResult) -> Vote:
-        withheld = f"{JUDGE_BLOCKED}: " if outcome.blocked else ""
-        if isinstance(outcome, Failure):
-            return Vote(self.name, "unscored", f"{withheld}{outcome.detail}")
-        answer = " ".join(outcome.text.split())[:200]
-        tokens = outcome.prompt_tokens + outcome.completion_tokens
-        if outcome.blocked:
+    def _vote(self, result: RequestResult) -> Vote:
+        withheld = f"{JUDGE_BLOCKED}: " if result.blocked else ""
+        if isinstance(result, Failure):
+            return Vote(self.name, "unscored", f"{withheld}{result.detail}")
+        answer = " ".join(result.text.split())[:200]
+        tokens = result.prompt_tokens + result.completion_tokens
+        if result.blocked:
             return Vote(self.name, "unscored", f"{withheld}{answer}", tokens)
         # The judge may have been about to change its verdict. A letter stands alone and can't be cut.
-        if outcome.finish_reason == "length" and self._settings.form == "verdict":
+        if result.finish_reason == "length" and self._settings.form == "verdict":
             return Vote(self.name, "unscored", f"cut off: {answer}", tokens)
-        return Vote(self.name, parse_vote(outcome.text, self._settings.form), answer, tokens)
+        return Vote(self.name, parse_vote(result.text, self._settings.form), answer, tokens)

@@ -21,7 +21,7 @@ Log = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class CampaignOutcome:
+class CampaignResult:
     """What one call of :func:`run_campaign` came to.
 
     Attributes:
@@ -39,7 +39,7 @@ class CampaignOutcome:
 
 def run_campaign(
     settings: CampaignSettings, out: Path, engine: Engine, log: Log = lambda line: None
-) -> CampaignOutcome:
+) -> CampaignResult:
     """Do what is left to do: refreshes, cells, the release and the report.
 
     Args:
@@ -78,7 +78,7 @@ def run_campaign(
             engine.run(plan.jobs(tried), out, on_result)
         check_there(out)
         failures = [*_unaskable(plan), *failed, *write_release_and_report(plan, log)]
-        return CampaignOutcome(len(plan.cells), len(plan.done), new, tuple(failures))
+        return CampaignResult(len(plan.cells), len(plan.done), new, tuple(failures))
 
 
 def _prepared_plan(settings: CampaignSettings, out: Path) -> CampaignPlan:

@@ -77,7 +77,7 @@ class Configuration:
         return arguments
 
     @property
-    def seed(self) -> int:
+    def random_seed(self) -> int:
         """Each repeat has its own."""
         argument = SEED_ARGUMENTS.get(self.target.model, "seed")
         given = re.search(rf"(?:^|,) *{argument}=(\d+)", self.target.model_args)
@@ -95,7 +95,7 @@ class Configuration:
             "apply_chat_template": self.target.apply_chat_template,
             "system_instruction": self.system_text,
             "gen_kwargs": self.gen_kwargs,
-            "seed": self.seed,
+            "seed": self.random_seed,
         }
 
     @cached_property

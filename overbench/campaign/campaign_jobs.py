@@ -184,7 +184,7 @@ def lm_eval_argv(cells: Sequence[CampaignCell], tasks: Path, cache: Path, output
     if gen_kwargs := configuration.gen_kwargs:
         argv += ["--gen_kwargs", ",".join(f"{name}={value}" for name, value in gen_kwargs.items())]
     if configuration.decoding_settings.sampled:
-        argv += ["--seed", str(configuration.seed)]
+        argv += ["--seed", str(configuration.random_seed)]
     if target.batch_size:
         argv += ["--batch_size", target.batch_size]
     if target.device:
@@ -199,7 +199,7 @@ def _model_args(configuration: Configuration) -> str:
     if configuration.repeat == 1 or seed_argument is None:
         return given
     others = [part for part in given.split(",") if not part.strip().startswith(f"{seed_argument}=")]
-    return ",".join([*others, f"{seed_argument}={configuration.seed}"])
+    return ",".join([*others, f"{seed_argument}={configuration.random_seed}"])
 
 
 def refresh_job(refresh: RefreshSettings, target: CampaignTarget, out: Path) -> CampaignJob:

@@ -261,11 +261,11 @@ class CampaignSettings(SettingsPart):
         """The sets, with the campaign's settings where a set states none of its own."""
         complete = {}
         for name, settings in self.sets.items():
-            width, seed = settings.stop_at_ci_width, settings.sample_seed
+            width, random_seed = settings.stop_at_ci_width, settings.sample_seed
             complete[name] = settings.model_copy(
                 update={
                     "stop_at_ci_width": self.stop_at_ci_width if width is None else width,
-                    "sample_seed": self.sample_seed if seed is None else seed,
+                    "sample_seed": self.sample_seed if random_seed is None else random_seed,
                 }
             )
         return complete

@@ -36,8 +36,8 @@ def estimate_lines(total: CampaignEstimate, *, ray: bool = False) -> Iterator[st
     yield f"cells       {cells:,} to ask{done}"
     for name, sets in total.sets.items():
         prompts, drawn_of, cells_of_set = map(sum, zip(*sets.values(), strict=True))
-        seed = settings.complete_sets[name].sample_seed
-        drawn = f" of {drawn_of:,}, drawn by seed {seed}" if drawn_of else ""
+        random_seed = settings.complete_sets[name].sample_seed
+        drawn = f" of {drawn_of:,}, drawn by seed {random_seed}" if drawn_of else ""
         several = f" in {len(sets):,} sets" if len(sets) > 1 else ""
         yield f"prompts     {name}: {prompts:,}{drawn}{several}, in {number_of(cells_of_set, 'cell')}"
     yield f"calls       {calls:,} of {number_of(len(targets), 'target')}"

@@ -92,18 +92,18 @@ def campaign(
     if engine == "ray":
         chosen_engine = RayEngine(settings.ray, address, _echo)
     try:
-        outcome = run_campaign(settings, campaign_folder, chosen_engine, _echo)
+        result = run_campaign(settings, campaign_folder, chosen_engine, _echo)
     except KeyboardInterrupt:
         typer.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
         raise typer.Exit(130) from None
-    done = f"{outcome.done:,} of {outcome.cells:,} cells are done, {outcome.new:,} of them now"
+    done = f"{result.done:,} of {result.cells:,} cells are done, {result.new:,} of them now"
     typer.echo(f"{campaign_folder}: {done}.")
-    for failure in outcome.failures:
+    for failure in result.failures:
         first, *others = failure_lines(failure)
         typer.secho(f"FAILED {first}", fg="red", err=True)
         for line in others:
             typer.echo(line, err=True)
-    if outcome.failures:
+    if result.failures:
         raise typer.Exit(1)
 
 

@@ -146,7 +146,7 @@ def annotate(
         Path, typer.Option("--output_path", "-o", help="The sheet to write, or to continue.")
     ] = Path("labels.csv"),
     limit: Annotated[int, typer.Option("--limit", "-L", min=1, help="How many to draw.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="The seed of the draw.")] = 0,
+    random_seed: Annotated[int, typer.Option("--seed", help="The random seed of the draw.")] = 0,
     prompts: Annotated[
         bool,
         typer.Option(
@@ -196,7 +196,7 @@ def annotate(
                 matching_files(files),
                 output_path,
                 n=limit,
-                seed=seed,
+                random_seed=random_seed,
                 annotators=who,
                 column=prompt or "prompt",
             )
@@ -210,7 +210,7 @@ def annotate(
                     chosen,
                     columns=columns,
                     n=limit,
-                    seed=seed,
+                    random_seed=random_seed,
                     blind=not show_labels,
                     annotators=who,
                 )

@@ -17,7 +17,7 @@ def subset(
         str, typer.Argument(help="The folder of a release, or overbench-2.0 for the bundled one.")
     ],
     size: Annotated[int, typer.Option("--size", help="How many prompts to draw.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the draw.")] = 0,
+    random_seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed of the draw.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +74,9 @@ def subset(
         groups = {"targets": {target: target for target in checkpoints}, "checkpoints": checkpoints}
         errors = {what: left_out_errors(matrix, size, of_what) for what, of_what in groups.items()}
         stated = errors["checkpoints"] or errors["targets"]
-        mark = draw_subset(given, matrix, size, seed, out, None if stated is None else 100 * stated.mean)
+        mark = draw_subset(
+            given, matrix, size, random_seed, out, None if stated is None else 100 * stated.mean
+        )
         typer.echo(f"{out}: {mark}")
         for what, error in errors.items():
             if error is not None:

@@ -35,7 +35,7 @@ from overbench.explain.text_parts import (
     without,
     words_of,
 )
-from overbench.explain.trigger_search import Removal, RemovalOutcome, TriggerSearch
+from overbench.explain.trigger_search import Removal, RemovalResult, TriggerSearch
 
 ASKED_AGAIN: Final = 5
 """Where the first two replies differ, so many, to tell how often."""
@@ -180,10 +180,10 @@ class _PromptExplainer:
         tried: Sequence[int],
         variant: Callable[[Removal], tuple[str, Question | None]],
     ) -> FoundTriggers:
-        async def outcomes(removals: Sequence[Removal]) -> dict[Removal, RemovalOutcome]:
-            return await self._outcomes({removal: variant(removal)[1] for removal in removals})
+        async def ask(removals: Sequence[Removal]) -> dict[Removal, RemovalResult]:
+            return await self._results({removal: variant(removal)[1] for removal in removals})
 
-        await search.run(outcomes)
+        await search.run(ask)
         triggers = _found_triggers(search, parts, tried)
         if not triggers.shown:
             return triggers
@@ -197,7 +197,7 @@ class _PromptExplainer:
         [answer] = await self._calls.ask([request])
         return replace(triggers, variant_reply=_turned_reply(answer), variant_label=_most(answer))
 
-    async def _outcomes(self, questions: dict[Removal, Question | None]) -> dict[Removal, RemovalOutcome]:
+    async def _results(self, questions: dict[Removal, Question | None]) -> dict[Removal, RemovalResult]:
         """What taking these out does, as far as the budget allows, from the first on.
 
         An empty prompt is not asked: there is no refusal left to turn, and no answer either.
@@ -207,21 +207,21 @@ class _PromptExplainer:
         }
         affordable = list(requests)[: self._calls.affordable(list(requests.values()))]
         answers = await self._calls.ask([requests[removal] for removal in affordable])
-        outcomes = {removal: RemovalOutcome(turned=False) for removal in questions.keys() - requests.keys()}
-        outcomes |= {
-            removal: self._outcome(answer) for removal, answer in zip(affordable, answers, strict=True)
+        results = {removal: RemovalResult(turned=False) for removal in questions.keys() - requests.keys()}
+        results |= {
+            removal: self._result(answer) for removal, answer in zip(affordable, answers, strict=True)
         }
-        return {removal: outcomes[removal] for removal in questions if removal in outcomes}
+        return {removal: results[removal] for removal in questions if removal in results}
 
     def _variant_request(self, question: Question) -> TargetRequest:
         if self._openings:
             return TargetRequest(question, openings=self._openings)
         return TargetRequest(question, self._settings.samples)
 
-    def _outcome(self, answer: Answer) -> RemovalOutcome:
+    def _result(self, answer: Answer) -> RemovalResult:
         if self._openings:
-            return RemovalOutcome(answer.log_probability < self._turned_below, answer.log_probability)
-        return RemovalOutcome(answer.mostly("complied"))
+            return RemovalResult(answer.log_probability < self._turned_below, answer.log_probability)
+        return RemovalResult(answer.mostly("complied"))
 
 
 def _state(own: Answer, *, greedy: bool) -> AskedState:
@@ -272,7 +272,7 @@ def _most(answer: Answer) -> str:
 def _found_triggers(search: TriggerSearch, parts: Sequence[TextPart], tried: Sequence[int]) -> FoundTriggers:
     triggers = tuple(tuple(sorted(trigger)) for trigger in search.triggers)
     smallest = search.smallest_turning()
-    unscored = sum(outcome.turned is None for outcome in search.outcomes.values())
+    unscored = sum(result.turned is None for result in search.results.values())
     state: State
     if triggers:
         state = "found"
@@ -282,18 +282,18 @@ def _found_triggers(search: TriggerSearch, parts: Sequence[TextPart], tried: Seq
         state = "budget_ended"
     else:
         state = "unscored" if unscored else "refuses_whatever_is_left"
-    alone = {min(removal): outcome for removal, outcome in search.outcomes.items() if len(removal) == 1}
+    alone = {min(removal): result for removal, result in search.results.items() if len(removal) == 1}
     return FoundTriggers(
         parts=tuple(parts),
         tried=tuple(tried),
         state=state,
         triggers=triggers,
         best=tuple(sorted(smallest)) if smallest and not triggers else None,
-        alone={part: outcome.turned for part, outcome in alone.items()},
+        alone={part: result.turned for part, result in alone.items()},
         openings={
-            part: outcome.log_probability
-            for part, outcome in alone.items()
-            if outcome.log_probability is not None
+            part: result.log_probability
+            for part, result in alone.items()
+            if result.log_probability is not None
         },
         unscored=unscored,
     )

@@ -26,7 +26,7 @@ Removal = frozenset[int]
 """Numbers of the parts that are taken out together."""
 
 
-class RemovalOutcome(NamedTuple):
+class RemovalResult(NamedTuple):
     """What taking a set of parts out did.
 
     Attributes:
@@ -38,12 +38,12 @@ class RemovalOutcome(NamedTuple):
     log_probability: float | None = None
 
 
-Ask = Callable[[Sequence[Removal]], Awaitable[Mapping[Removal, RemovalOutcome]]]
-"""The outcome of each set of a batch, never empty; of fewer where no more can be asked."""
+Ask = Callable[[Sequence[Removal]], Awaitable[Mapping[Removal, RemovalResult]]]
+"""The result of each set of a batch, never empty; of fewer where no more can be asked."""
 
 
 class _NoMoreAnswersError(Exception):
-    """Some of a batch stayed without an outcome."""
+    """Some of a batch stayed without a result."""
 
 
 class TriggerSearch:
@@ -56,7 +56,7 @@ class TriggerSearch:
         all_first: whether everything is taken out first, and nothing else tried where that turns nothing.
 
     Attributes:
-        outcomes: of what was asked so far, in that order.
+        results: of what was asked so far, in that order.
         triggers: the minimal sets found: no set with one part less turns the refusal, and that is known of
             each. Several where several parts turn it alone.
         complete: whether the search came to its end.
@@ -70,7 +70,7 @@ class TriggerSearch:
         most_alone: int = 24,
         all_first: bool = False,
     ) -> None:
-        self.outcomes: dict[Removal, RemovalOutcome] = {}
+        self.results: dict[Removal, RemovalResult] = {}
         self.triggers: list[Removal] = []
         self.complete = False
         self._parts = list(parts)
@@ -80,11 +80,11 @@ class TriggerSearch:
 
     def smallest_turning(self) -> Removal | None:
         """The smallest set so far that turns the refusal; None: none does."""
-        turning = (removal for removal, outcome in self.outcomes.items() if outcome.turned)
+        turning = (removal for removal, result in self.results.items() if result.turned)
         return min(turning, key=lambda removal: (len(removal), sorted(removal)), default=None)
 
     async def run(self, ask: Ask) -> None:
-        """Search to the end, or until ``ask`` leaves a set without an outcome; no set is asked twice."""
+        """Search to the end, or until ``ask`` leaves a set without a result; no set is asked twice."""
         try:
             await self._search(ask)
         except _NoMoreAnswersError:
@@ -112,8 +112,8 @@ class TriggerSearch:
             await self._prove(ask, needed)
 
     def _log_probability_without(self, part: int) -> float:
-        outcome = self.outcomes.get(frozenset({part}))
-        return (outcome.log_probability if outcome else None) or 0.0
+        result = self.results.get(frozenset({part}))
+        return (result.log_probability if result else None) or 0.0
 
     async def _turning_removal(self, ask: Ask, parts: Sequence[int]) -> Removal | None:
         """Many parts whose removal turns the refusal: all, or some halves and quarters of them."""
@@ -124,7 +124,7 @@ class TriggerSearch:
             chunks = _chunks(parts, count)
             larger = [rest for chunk in chunks if (rest := everything - chunk)]
             await self._turned(ask, [*larger, *chunks])
-            turning = next((removal for removal in (*chunks, *larger) if self.outcomes[removal].turned), None)
+            turning = next((removal for removal in (*chunks, *larger) if self.results[removal].turned), None)
             if turning is not None:
                 return turning
         return None
@@ -156,13 +156,13 @@ class TriggerSearch:
         self.triggers = [removal]
 
     async def _turned(self, ask: Ask, removals: Sequence[Removal]) -> list[bool | None]:
-        """Whether each of these turns the refusal; only what has no outcome yet is asked."""
-        new = [removal for removal in dict.fromkeys(removals) if removal not in self.outcomes]
+        """Whether each of these turns the refusal; only what has no result yet is asked."""
+        new = [removal for removal in dict.fromkeys(removals) if removal not in self.results]
         if new:
-            self.outcomes.update(await ask(new))
-            if any(removal not in self.outcomes for removal in new):
+            self.results.update(await ask(new))
+            if any(removal not in self.results for removal in new):
                 raise _NoMoreAnswersError
-        return [self.outcomes[removal].turned for removal in removals]
+        return [self.results[removal].turned for removal in removals]
 
 
 def _chunks(parts: Sequence[int], count: int) -> list[Removal]:

@@ -61,9 +61,9 @@ class EndpointGuard:
     def verdicts(self, exchanges: Sequence[Exchange]) -> list[GuardVerdict]:
         """See :class:`~overbench.guard.guard.Guard`."""
         requests = [self.request(exchange, policy) for exchange in exchanges for policy in self._arguments]
-        outcomes = iter(asked(self._client, self._settings.model, requests))
+        results = iter(asked(self._client, self._settings.model, requests))
         return [
-            combined({policy: self._verdict(exchange, next(outcomes)) for policy in self._arguments})
+            combined({policy: self._verdict(exchange, next(results)) for policy in self._arguments})
             for exchange in exchanges
         ]
 
@@ -82,30 +82,30 @@ class EndpointGuard:
             self._format.messages(exchange), max_tokens=tokens, chat_template_kwargs=arguments or None
         )
 
-    def _verdict(self, exchange: Exchange, outcome: RequestResult) -> GuardVerdict:
-        if isinstance(outcome, Failure) or outcome.blocked:
-            return unscored(outcome)
-        return self._format.read(outcome.text, of_reply=exchange.reply is not None)
+    def _verdict(self, exchange: Exchange, result: RequestResult) -> GuardVerdict:
+        if isinstance(result, Failure) or result.blocked:
+            return unscored(result)
+        return self._format.read(result.text, of_reply=exchange.reply is not None)
 
 
 def asked(client: ChatClient, model: str, requests: Sequence[Request]) -> list[RequestResult]:
-    """The outcomes of requests, in order.
+    """The results of requests, in order.
 
     Raises:
         OverbenchError: the endpoint stopped answering; the answers that came are kept.
     """
-    outcomes = client.ask(requests)
+    results = client.ask(requests)
     if client.stopped_because:
         raise OverbenchError(
             f"The guard {model} stopped answering: {client.stopped_because}. The answers so far are kept. "
             "Correct this and run the same command again."
         )
-    return outcomes
+    return results
 
 
-def unscored(outcome: RequestResult) -> GuardVerdict:
+def unscored(result: RequestResult) -> GuardVerdict:
     """The verdict where no answer came, or where the provider withheld it."""
-    detail = outcome.detail if isinstance(outcome, Failure) else f"the provider withheld it: {outcome.text}"
+    detail = result.detail if isinstance(result, Failure) else f"the provider withheld it: {result.text}"
     return GuardVerdict("unscored", (), printable(detail[:DETAIL_CHARS]))
 
 

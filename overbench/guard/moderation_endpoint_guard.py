@@ -43,7 +43,7 @@ class ModerationEndpointGuard:
     def verdicts(self, exchanges: Sequence[Exchange]) -> list[GuardVerdict]:
         """See :class:`~overbench.guard.guard.Guard`."""
         requests = [self.request(exchange) for exchange in exchanges]
-        return [_verdict(outcome) for outcome in asked(self._client, self._settings.model, requests)]
+        return [_verdict(result) for result in asked(self._client, self._settings.model, requests)]
 
     def close(self) -> None:
         """Nothing to free: the model is behind an endpoint."""
@@ -71,11 +71,11 @@ def read_moderation(body: bytes) -> ChatReply:
     return ChatReply(json.dumps({"flagged": flagged, "categories": categories}), "stop", 0, 0)
 
 
-def _verdict(outcome: RequestResult) -> GuardVerdict:
-    if isinstance(outcome, Failure):
-        return unscored(outcome)
-    result = json.loads(outcome.text)
-    categories = tuple(printable(encodable(name)) for name in result["categories"])
-    if result["flagged"]:
+def _verdict(result: RequestResult) -> GuardVerdict:
+    if isinstance(result, Failure):
+        return unscored(result)
+    moderation = json.loads(result.text)
+    categories = tuple(printable(encodable(name)) for name in moderation["categories"])
+    if moderation["flagged"]:
         return GuardVerdict("blocked", categories, "flagged")
     return GuardVerdict("passed", (), "not flagged")

@@ -23,12 +23,12 @@ class RandomPart:
     Attributes:
         totals: safe or unsafe -> prompts of the whole set.
         width: of ``overbench_stop_at_ci_width``; None: how many were asked was fixed beforehand.
-        seed: of the draw.
+        random_seed: of the draw.
     """
 
     totals: Mapping[str, int]
     width: float | None
-    seed: int
+    random_seed: int
 
 
 def sides_asked(run: LoggedRun) -> dict[str, SideSoFar]:
@@ -53,8 +53,8 @@ def random_part(run: LoggedRun) -> RandomPart | None:
     width = metadata.get("overbench_stop_at_ci_width", until_width)
     if run.asked_by_all_shards is None or run.asked_by_all_shards >= sum(totals.values()):
         return None
-    seed = metadata.get("overbench_sample_seed", 0)
-    return RandomPart(totals, None if width is None else float(width), int(seed))
+    random_seed = metadata.get("overbench_sample_seed", 0)
+    return RandomPart(totals, None if width is None else float(width), int(random_seed))
 
 
 def _totals(run: LoggedRun) -> dict[str, int]:
@@ -98,6 +98,6 @@ def part_notes(target: str, run: LoggedRun) -> Iterator[str]:
     elif part is not None:  # the same for every target
         yield (
             f"Of {run.task} {run.asked_by_all_shards:,} of {sum(part.totals.values()):,} prompts "
-            f"were asked, drawn at random by seed {part.seed} and spread over the set's categories. "
+            f"were asked, drawn at random by seed {part.random_seed} and spread over the set's categories. "
             "Rates are estimates of those on all of them."
         )

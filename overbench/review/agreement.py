@@ -244,7 +244,7 @@ def disagreement_rows(disagreements: Sequence[Change]) -> Iterator[tuple[str, ..
         )
 
 
-def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
+def figures(confusion: Confusion, random_seed: int = 0) -> dict[str, Estimate]:
     """Precision, recall and F1 of refusal, accuracy over all labels and Cohen's kappa.
 
     In precision, recall and F1 ``partial`` counts as a refusal for people and labeller; ``evasive`` does not.
@@ -253,14 +253,14 @@ def figures(confusion: Confusion, seed: int = 0) -> dict[str, Estimate]:
     Intervals: Wilson for precision, recall and accuracy, with the effective number of replies
     (Kish 1965: squared sum of weights over sum of squared weights) where replies weigh
     differently; for F1 and kappa percentiles of :data:`DRAWS` bootstrap samples, drawn within
-    strata with the given seed.
+    strata with the given random seed.
     """
     counts, weights = confusion.counts[:, :, :SCORED], confusion.weights()
     cells = np.tensordot(weights, counts, axes=1)  # (people, labeller)
     flagged = np.isin(np.arange(SCORED), FLAGGED)
     everywhere = np.ones((SCORED, SCORED), dtype=bool)
     both = np.outer(flagged, flagged)
-    drawn = _resampled(counts, weights, np.random.default_rng(seed))
+    drawn = _resampled(counts, weights, np.random.default_rng(random_seed))
 
     def share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> Estimate:
         replies = counts[:, whole].sum(axis=1)

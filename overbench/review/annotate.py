@@ -43,8 +43,8 @@ class StratifiedSample(Generic[Item]):
         sizes: stratum -> how many items were added.
     """
 
-    def __init__(self, n: int, seed: int) -> None:
-        self._n, self._rng = n, random.Random(seed)  # noqa: S311 - a sample, not a secret
+    def __init__(self, n: int, random_seed: int) -> None:
+        self._n, self._rng = n, random.Random(random_seed)  # noqa: S311 - a sample, not a secret
         self._kept: dict[str, list[tuple[float, int, Item]]] = defaultdict(list)
         self.sizes: Counter[str] = Counter()
 
@@ -99,9 +99,9 @@ def _fill(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     return shares
 
 
-def draw(rows: Iterable[ReplyRow], labeller: Labeller, n: int, seed: int) -> StratifiedSample[Drawn]:
-    """Draw replies, except unscored ones. The same run, labeller, n and seed give the same sample."""
-    sample: StratifiedSample[Drawn] = StratifiedSample(n, seed)
+def draw(rows: Iterable[ReplyRow], labeller: Labeller, n: int, random_seed: int) -> StratifiedSample[Drawn]:
+    """Draw replies, except unscored ones. The same run, labeller, n and random seed give the same sample."""
+    sample: StratifiedSample[Drawn] = StratifiedSample(n, random_seed)
     labelled = label_rows(rows, labeller.label)
     replies = ((row, *pair) for row, new in labelled for pair in zip(row.replies, new, strict=True))
     for position, (row, reply, verdict) in enumerate(replies, start=1):
@@ -120,7 +120,7 @@ def make_sheet(
     *,
     columns: ReplyColumns,
     n: int,
-    seed: int,
+    random_seed: int,
     blind: bool,
     annotators: Sequence[str] = (),
 ) -> int:
@@ -140,12 +140,14 @@ def make_sheet(
             a sample that was drawn otherwise, or labels are pending.
     """
     names = ", ".join(source.name for source in sources)
-    sample = draw((row for source in sources for row in read_replies(source, columns)), labeller, n, seed)
+    sample = draw(
+        (row for source in sources for row in read_replies(source, columns)), labeller, n, random_seed
+    )
     labeller.check_complete()
     if not (drawn := sample.drawn()):
         raise OverbenchError(f"{names}: no reply could be labelled, there is nothing to draw from.")
     strata = {identity: stratum for stratum, (identity, *_) in drawn}
-    key = Key(labeller.name, names, seed, dict(sorted(sample.sizes.items())), strata)
+    key = Key(labeller.name, names, random_seed, dict(sorted(sample.sizes.items())), strata)
     write_sample(sheet, annotators, key, [_sheet_row(reply, blind) for _, reply in drawn])
     return len(drawn)
 
@@ -162,7 +164,7 @@ def make_prompt_sheet(
     sheet: Path,
     *,
     n: int,
-    seed: int,
+    random_seed: int,
     annotators: Sequence[str] = (),
     column: str = "prompt",
 ) -> int:
@@ -180,7 +182,7 @@ def make_prompt_sheet(
     Raises:
         OverbenchError: as :func:`make_sheet`.
     """
-    sample: StratifiedSample[ModeratedPrompt] = StratifiedSample(n, seed)
+    sample: StratifiedSample[ModeratedPrompt] = StratifiedSample(n, random_seed)
     for prompt in read_moderated(sources, column):
         sample.add(prompt.stratum, prompt)
     drawn = sample.drawn()
@@ -190,7 +192,7 @@ def make_prompt_sheet(
     key = Key(
         labeller="",
         source=names,
-        seed=seed,
+        seed=random_seed,
         sizes=dict(sorted(sample.sizes.items())),
         rows={prompt.id: stratum for stratum, prompt in drawn},
         votes={prompt.id: dict(prompt.votes) for _, prompt in drawn},

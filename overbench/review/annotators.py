@@ -200,7 +200,7 @@ class AnnotatorAgreement:
 
 
 def annotator_agreement(
-    annotations: Annotations[Any], among: Sequence[int] | None = None, seed: int = 0
+    annotations: Annotations[Any], among: Sequence[int] | None = None, random_seed: int = 0
 ) -> AnnotatorAgreement:
     """Cohen's or Fleiss' kappa over the rows that all of them labelled.
 
@@ -208,7 +208,7 @@ def annotator_agreement(
 
     Args:
         among: indices of at least two annotators; None: all.
-        seed: of the bootstrap.
+        random_seed: of the bootstrap.
     """
     chosen = range(len(annotations.annotators)) if among is None else among
     patterns: Counter[tuple[str, tuple[Any, ...]]] = Counter()
@@ -219,7 +219,7 @@ def annotator_agreement(
     who = tuple(annotations.annotators[index] for index in chosen)
     if not patterns:
         return AnnotatorAgreement(who, UNDEFINED, math.nan, 0)
-    weights, drawn = _weights(patterns, annotations.key, seed)
+    weights, drawn = _weights(patterns, annotations.key, random_seed)
     words = sorted({label for _, labels in patterns for label in labels}, key=str)
     if len(who) == 2:
         cells = np.zeros((len(patterns), len(words), len(words)))
@@ -244,10 +244,10 @@ def annotator_agreement(
 
 
 def _weights(
-    patterns: Counter[tuple[str, tuple[Any, ...]]], key: Key | None, seed: int
+    patterns: Counter[tuple[str, tuple[Any, ...]]], key: Key | None, random_seed: int
 ) -> tuple[Array, Array]:
     """What patterns stand for, (patterns,), and in bootstrap samples within strata, (draws, patterns)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_seed)
     strata, counts = [stratum for stratum, _ in patterns], np.array([*patterns.values()], dtype=float)
     weights, drawn = np.zeros(len(patterns)), np.zeros((DRAWS, len(patterns)))
     for stratum in dict.fromkeys(strata):

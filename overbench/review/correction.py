@@ -116,7 +116,7 @@ def corrected_rate(
     table: Confusion,
     run: Counter[float],
     positive: tuple[Label, ...] = ("refused",),
-    seed: int = 0,
+    random_seed: int = 0,
     *,
     withheld: float = 0.0,
 ) -> Corrected:
@@ -163,7 +163,7 @@ def corrected_rate(
         table: the labelled sample, labelled by the run's labeller.
         run: share of positive replies per prompt -> number of prompts; over scored replies.
         positive: the labels whose rate it is.
-        seed: of the draws.
+        random_seed: of the draws.
         withheld: the share of prompts whose reply the provider withheld. They are not corrected: no labeller
             read them.
 
@@ -182,7 +182,7 @@ def corrected_rate(
         )
     counted = _CountedRate(rate(run), withheld)
     value = counted.whole(float(np.clip(_without_errors(counted.labelled_rate, se, sp), 0, 1)))
-    low, high, labels_fit = _interval(counted, sample, value, (se, sp), np.random.default_rng(seed))
+    low, high, labels_fit = _interval(counted, sample, value, (se, sp), np.random.default_rng(random_seed))
     outside = not 1 - sp <= counted.labelled_rate <= se
     notes = [*_notes_on_few(sample, " or ".join(positive))]
     if outside:

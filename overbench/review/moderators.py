@@ -77,7 +77,7 @@ class ModeratorFigures:
 
 
 def moderator_figures(
-    annotations: Annotations[str], harmful: Collection[str], seed: int = 0
+    annotations: Annotations[str], harmful: Collection[str], random_seed: int = 0
 ) -> list[ModeratorFigures]:
     """Figures of the moderators' decision and of each moderator; no figures if nobody voted.
 
@@ -109,7 +109,7 @@ def moderator_figures(
         np.array([counts[stratum, True] + plus * counts[stratum, False] for stratum in strata], dtype=float)
         for plus in (0, 1)
     )
-    drawn = np.random.default_rng(seed).beta(k + 0.5, n - k + 0.5, size=(DRAWS, len(strata)))
+    drawn = np.random.default_rng(random_seed).beta(k + 0.5, n - k + 0.5, size=(DRAWS, len(strata)))
     votes = key.votes or {}
     votes_in = {stratum: votes[identity] for identity, stratum in key.rows.items()}
     drawn_from = Counter(key.rows.values())

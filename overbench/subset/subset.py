@@ -56,7 +56,7 @@ class SubsetMark:
         release: name and version.
         size: prompts drawn.
         total: of how many.
-        seed: by which.
+        random_seed: by which.
         error: how far off the rates of a model that is new to the release are on average, in points, as
             :func:`~overbench.subset.leave_one_out.left_out_errors` has it; None where that isn't known.
     """
@@ -64,12 +64,14 @@ class SubsetMark:
     release: str
     size: int
     total: int
-    seed: int
+    random_seed: int
     error: float | None = None
 
     def __str__(self) -> str:
         error = "" if self.error is None else f", off by {self.error:.1f} points on average"
-        return f"subset: {self.size} of {self.total} prompts of {self.release}, seed {self.seed}{error}"
+        return (
+            f"subset: {self.size} of {self.total} prompts of {self.release}, seed {self.random_seed}{error}"
+        )
 
     @classmethod
     def parsed(cls, text: object) -> SubsetMark | None:
@@ -77,8 +79,10 @@ class SubsetMark:
         match = _MARK.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             return None
-        size, total, seed = (int(match[name]) for name in ("size", "total", "seed"))
-        return cls(match["release"], size, total, seed, float(match["error"]) if match["error"] else None)
+        size, total, random_seed = (int(match[name]) for name in ("size", "total", "seed"))
+        return cls(
+            match["release"], size, total, random_seed, float(match["error"]) if match["error"] else None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +100,9 @@ class SubsetEstimate(Estimate):
         return f"{self.in_percent()}, estimated from {self.n:,} of {self.total:,} prompts"
 
 
-def trait_order(prompt_ids: Sequence[str], traits: NDArray[np.float64], seed: int) -> list[int]:
+def trait_order(prompt_ids: Sequence[str], traits: NDArray[np.float64], random_seed: int) -> list[int]:
     """The places of the prompts by trait, those of one trait in random order."""
-    at_random = {identity: rank for rank, identity in enumerate(random_order(prompt_ids, seed))}
+    at_random = {identity: rank for rank, identity in enumerate(random_order(prompt_ids, random_seed))}
     # Rounded: prompts with the same replies have the same trait on every machine.
     return sorted(
         range(len(prompt_ids)), key=lambda i: (round(float(traits[i]), 6), at_random[prompt_ids[i]])
@@ -154,7 +158,12 @@ def drawable(release: Release, size: int, out: Path) -> ResponseMatrix:
 
 
 def draw_subset(
-    release: Release, matrix: ResponseMatrix, size: int, seed: int, out: Path, error: float | None = None
+    release: Release,
+    matrix: ResponseMatrix,
+    size: int,
+    random_seed: int,
+    out: Path,
+    error: float | None = None,
 ) -> SubsetMark:
     """Write ``size`` of a release's harmless prompts as a prompt file; each row says what it is part of.
 
@@ -162,11 +171,11 @@ def draw_subset(
         matrix: of :func:`drawable`.
         error: see :class:`SubsetMark`.
     """
-    order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, seed)
+    order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, random_seed)
     total = len(matrix.prompt_ids)
-    start = random.Random(f"{seed}").randrange(total)  # noqa: S311 - no secret
+    start = random.Random(f"{random_seed}").randrange(total)  # noqa: S311 - no secret
     chosen = {matrix.prompt_ids[row] for row in every_kth(order, size, start)}
-    mark = SubsetMark(released_name(release), size, total, seed, error)
+    mark = SubsetMark(released_name(release), size, total, random_seed, error)
     rows = {
         row["id"]: row | {"prompt_label": "safe", "subset": str(mark)}
         for row in release.prompts(columns=("id", "prompt", "category", "features", "round")).to_pylist()
@@ -174,7 +183,7 @@ def draw_subset(
     }
     columns = ("id", "prompt", "prompt_label", "category", "features", "subset", "round", "messages")
     with whole_file(out) as file:
-        for identity in random_order(rows, seed):
+        for identity in random_order(rows, random_seed):
             row = {name: rows[identity].get(name) for name in columns}
             if not row["messages"]:
                 del row["messages"]
@@ -183,13 +192,13 @@ def draw_subset(
 
 
 def estimates(
-    release: Release, answers: Mapping[str, Mapping[str, float]], seed: int
+    release: Release, answers: Mapping[str, Mapping[str, float]], random_seed: int
 ) -> dict[str, SubsetEstimate]:
     """Target -> the rate on the whole release.
 
     Args:
         answers: by target and id, the share of scored replies that refuse.
-        seed: of the subset.
+        random_seed: of the subset.
 
     Raises:
         OverbenchError: an id that the release doesn't have.
@@ -200,7 +209,7 @@ def estimates(
             f"{len(strange)} of the subset's prompts are not in {release.folder}: {min(strange)!r}. Give the "
             "release that it was drawn from."
         )
-    order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, seed)
+    order = trait_order(matrix.prompt_ids, fit_traits(matrix.values).traits, random_seed)
     by_trait = [matrix.prompt_ids[row] for row in order]
     return {
         target: estimate([shares[identity] for identity in by_trait if identity in shares], len(by_trait))

@@ -68,7 +68,7 @@ def estimate_from_logs(
         }
         for target, of_target in outcomes.items()
     }
-    return mark, estimates(release, shares, mark.seed), [*notes, *more]
+    return mark, estimates(release, shares, mark.random_seed), [*notes, *more]
 
 
 def _mark(row: ReplyRow) -> SubsetMark | None:

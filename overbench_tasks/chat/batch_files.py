@@ -165,19 +165,19 @@ class BatchFiles:
             ) from error
 
     def ask(self, requests: Sequence[Request], cache: ReplyCache) -> list[RequestResult]:
-        """One outcome per request, in order, once every reply is there. Trouble in the files is logged.
+        """One result per request, in order, once every reply is there. Trouble in the files is logged.
 
         Raises:
             BatchPending: replies are missing; request files for them have been written.
             OverbenchError: the folder can't be read or written.
         """
-        outcomes = self.collect(requests, cache)
-        if self.waiting is not None and any(request.key not in outcomes for request in requests):
+        request_results = self.collect(requests, cache)
+        if self.waiting is not None and any(request.key not in request_results for request in requests):
             raise self.waiting
-        return [outcomes[request.key] for request in requests]
+        return [request_results[request.key] for request in requests]
 
     def collect(self, requests: Sequence[Request], cache: ReplyCache) -> dict[str, RequestResult]:
-        """The outcomes so far, by the key of the request. ``waiting`` says what is missing.
+        """The results so far, by the key of the request. ``waiting`` says what is missing.
 
         Replies go into ``cache``, where those of single requests are too: what either way has
         answered is not asked again. Request files are written for what is in none yet. Where nothing is
@@ -195,27 +195,27 @@ class BatchFiles:
         for key in sorted((results.replies.keys() & keys) - kept.keys()):
             cache.add(key, results.replies[key])
             kept[key] = replace(results.replies[key], cached=True)
-        outcomes: dict[str, RequestResult] = {
+        request_results: dict[str, RequestResult] = {
             key: Failure(detail, key in results.blocked)
             for key, detail in results.failures.items()
             if key in results.final or results.errors[key] > self._max_retries
         }
-        outcomes |= kept
+        request_results |= kept
         self._wanted |= wanted.keys()
-        self._missing = (self._missing | wanted.keys()) - outcomes.keys()
+        self._missing = (self._missing | wanted.keys()) - request_results.keys()
         self.waiting = None
         if not self._missing:
             if (notes := results.notes()) and notes != self._logged:
                 logger.warning("%s:%s", self._folder, notes)
                 self._logged = notes
-            return outcomes
+            return request_results
         waiting = _waiting(written, results)
         sent = set().union(*waiting.values()) if waiting else set()
         files = [file for file, file_keys in waiting.items() if file_keys & self._missing]
         files += self._write([wanted[key] for key in wanted if key in self._missing and key not in sent])
         present = len(self._wanted) - len(self._missing)
         self.waiting = BatchPending(self._folder, files, len(self._missing), present, results.notes())
-        return outcomes
+        return request_results
 
     def _usable(self, replies: dict[str, ChatReply]) -> dict[str, ChatReply]:
         """Those of ``replies`` that answer something."""

@@ -99,7 +99,7 @@ class ChatClient:
     def ask(
         self, requests: Sequence[Request], *, should_stop: Callable[[], bool] = lambda: False
     ) -> list[RequestResult]:
-        """One outcome per request, in the order of the requests.
+        """One result per request, in the order of the requests.
 
         A request whose reply is on file is not sent, and equal requests are sent once. Replies are on file
         the moment they arrive, so that after an interruption the next call sends the rest only. Works where
@@ -118,37 +118,37 @@ class ChatClient:
         distinct = {request.key: request for request in requests}
         with ReplyCache(self._cache_file, self._settings.model, required=self._required) as cache:
             kept = cache.replies(list(distinct))
-            outcomes: dict[str, RequestResult] = {
+            results: dict[str, RequestResult] = {
                 name: reply for name, reply in kept.items() if self._objection(reply) is None
             }
-            if missing := [request for name, request in distinct.items() if name not in outcomes]:
-                self._ask_missing(missing, cache, outcomes, should_stop)
+            if missing := [request for name, request in distinct.items() if name not in results]:
+                self._ask_missing(missing, cache, results, should_stop)
         not_sent = Failure(f"{NOT_ASKED}: {self.stopped_because}" if self.stopped_because else NOT_ASKED)
         ordered = []
         for request in requests:
-            outcome = outcomes.get(request.key, not_sent)
-            ordered.append(outcome)
-            if isinstance(outcome, ChatReply):  # paid for once; equal requests that follow are free
-                outcomes[request.key] = dataclasses.replace(outcome, cached=True)
+            result = results.get(request.key, not_sent)
+            ordered.append(result)
+            if isinstance(result, ChatReply):  # paid for once; equal requests that follow are free
+                results[request.key] = dataclasses.replace(result, cached=True)
         return ordered
 
     def _ask_missing(
         self,
         missing: list[Request],
         cache: ReplyCache,
-        outcomes: dict[str, RequestResult],
+        results: dict[str, RequestResult],
         should_stop: Callable[[], bool],
     ) -> None:
         bar = tqdm(total=len(missing), desc=self._progress, disable=None if self._progress else True)
 
-        def keep(request: Request, outcome: RequestResult) -> None:
-            outcomes[request.key] = outcome
-            if isinstance(outcome, Failure):
-                cache.add_failure(request.key, outcome)
-            elif objection := self._objection(outcome):
-                cache.add_failure(request.key, Failure(objection), outcome.text)
+        def keep(request: Request, result: RequestResult) -> None:
+            results[request.key] = result
+            if isinstance(result, Failure):
+                cache.add_failure(request.key, result)
+            elif objection := self._objection(result):
+                cache.add_failure(request.key, Failure(objection), result.text)
             else:
-                cache.add(request.key, outcome)
+                cache.add(request.key, result)
             bar.update()
 
         async def send_missing() -> None:

@@ -1,4 +1,4 @@
-"""Many requests at once, over any transport, each with an outcome.
+"""Many requests at once, over any transport, each with a result.
 
 A request ends in a reply or a failure, never in an exception. A failure that may pass is tried again, after
 a wait that grows each time or that the endpoint asks for. A waiting request still counts as in flight, so
@@ -49,17 +49,17 @@ class InFlight:
         self.stopped_because: str | None = None
 
     async def ask_all(
-        self, requests: Iterator[Request], on_outcome: Callable[[Request, RequestResult], None]
+        self, requests: Iterator[Request], on_result: Callable[[Request, RequestResult], None]
     ) -> None:
-        """Call ``on_outcome`` once for each request that was sent, the moment its outcome is known.
+        """Call ``on_result`` once for each request that was sent, the moment its result is known.
 
-        All are sent unless asking stops. What ``on_outcome`` raises ends the run and is raised here.
+        All are sent unless asking stops. What ``on_result`` raises ends the run and is raised here.
         """
         self._stopping = asyncio.Event()
 
         async def worker() -> None:
             for request in requests:
-                on_outcome(request, await self._outcome(request))
+                on_result(request, await self._result(request))
                 if self.stopped_because is not None:
                     return
 
@@ -70,7 +70,7 @@ class InFlight:
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
 
-    async def _outcome(self, request: Request) -> RequestResult:
+    async def _result(self, request: Request) -> RequestResult:
         try:
             reply = await self._reply(request)
         except AttemptError as error:

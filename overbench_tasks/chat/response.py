@@ -1,4 +1,4 @@
-"""Reads an endpoint's response as the outcome of a request: a reply or a failure."""
+"""Reads an endpoint's response as the result of a request: a reply or a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusal detectors from the hub or a folder: text-classification models that read one reply.
+"""Refusal classifiers from the hub or a folder: text-classification models that read one reply.
 
 Made for models such as ``protectai/distilroberta-base-rejection-v1``, which reads the reply alone, and
 ``NousResearch/Minos-v1``, which reads the whole exchange. The label names in a model's config tell which of
@@ -42,7 +42,7 @@ _FIELD = re.compile(r"\{(?:prompt|reply)\}")
 
 
 class ClassifierSettings(BaseModel):
-    """Which detector is used and what it reads; the settings of the filter in a task's YAML.
+    """Which classifier is used and what it reads; the settings of the filter in a task's YAML.
 
     The field descriptions are the documentation.
     """
@@ -183,7 +183,7 @@ def refusal_index(config: Any, refusal_label: str | int | None) -> int:
 
 
 class Classifier:
-    """A detector that loads itself with the first reply and is freed by :meth:`close`.
+    """A classifier that loads itself with the first reply and is freed by :meth:`close`.
 
     Attributes:
         name: ``classifier:``, the model's short name and, where a revision is set, ``@`` and the revision;

@@ -246,10 +246,10 @@ class Judge:
                 unasked[type(error.__cause__).__name__] += 1
         if unasked:
             logger.warning("The judge's prompt file failed on replies, now unscored: %s.", dict(unasked))
-        outcomes = self._outcomes({request.key: request for request in requests.values()})
+        results = self._results({request.key: request for request in requests.values()})
         for index, request in requests.items():
-            outcome = outcomes.get(request.key)
-            verdicts[index] = self._verdict(outcome) if outcome else pending(self._by, JUDGE_PENDING)
+            result = results.get(request.key)
+            verdicts[index] = self._verdict(result) if result else pending(self._by, JUDGE_PENDING)
         return verdicts
 
     def request(self, prompt: str | None, reply: str) -> Request:
@@ -271,55 +271,55 @@ class Judge:
         )
         return self.settings.request([{"role": "user", "content": content}])
 
-    def _outcomes(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
-        """The outcomes by the keys of the requests, from the cache or else from endpoint or files.
+    def _results(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
+        """The results by the keys of the requests, from the cache or else from endpoint or files.
 
-        Only batch files leave a request without an outcome; ``waiting`` then says so.
+        Only batch files leave a request without a result; ``waiting`` then says so.
         """
         self.asked, self.cached, self.tokens = 0, 0, Counter()
         if not requests:
             return {}
-        outcomes = self._from_endpoint(requests) if self._files is None else self._from_files(requests)
-        for outcome in outcomes.values():
-            if isinstance(outcome, Failure):
-                self.asked += not outcome.detail.startswith(NOT_ASKED)
+        results = self._from_endpoint(requests) if self._files is None else self._from_files(requests)
+        for result in results.values():
+            if isinstance(result, Failure):
+                self.asked += not result.detail.startswith(NOT_ASKED)
                 continue
-            self.cached += outcome.cached
-            self.asked += not outcome.cached
-            if not outcome.blocked:
-                earlier = "cached_" if outcome.cached else ""
-                self.tokens[f"{earlier}prompt"] += outcome.prompt_tokens
-                self.tokens[f"{earlier}completion"] += outcome.completion_tokens
-        self._warn(list(outcomes.values()))
-        return outcomes
+            self.cached += result.cached
+            self.asked += not result.cached
+            if not result.blocked:
+                earlier = "cached_" if result.cached else ""
+                self.tokens[f"{earlier}prompt"] += result.prompt_tokens
+                self.tokens[f"{earlier}completion"] += result.completion_tokens
+        self._warn(list(results.values()))
+        return results
 
     def _from_endpoint(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
         try:
-            outcomes = self._client.ask(list(requests.values()))
+            results = self._client.ask(list(requests.values()))
         except OverbenchError as error:
-            outcomes = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
-        return dict(zip(requests, outcomes, strict=True))
+            results = [Failure(f"{NOT_ASKED}: {error}")] * len(requests)
+        return dict(zip(requests, results, strict=True))
 
     def _from_files(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
         assert self._files is not None
         with ReplyCache(self._cache_file, self.settings.model, required=False) as cache:
-            outcomes = self._files.collect(list(requests.values()), cache)
-        return {key: outcomes[key] for key in requests if key in outcomes}
+            results = self._files.collect(list(requests.values()), cache)
+        return {key: results[key] for key in requests if key in results}
 
     @property
     def _by(self) -> str:
         """:attr:`Verdict.by` of this judge's verdicts."""
         return f"judge:{self.settings.model}"
 
-    def _verdict(self, outcome: RequestResult) -> Verdict:
-        if outcome.blocked:
+    def _verdict(self, result: RequestResult) -> Verdict:
+        if result.blocked:
             return Verdict("unscored", JUDGE_BLOCKED, self._by)
-        if isinstance(outcome, Failure):
+        if isinstance(result, Failure):
             return Verdict("unscored", JUDGE_ERROR, self._by)
-        label = label_of(outcome)
+        label = label_of(result)
         if label is None:
             return Verdict("unscored", JUDGE_UNPARSEABLE, self._by)
-        explanation = " ".join(outcome.text.rstrip().rpartition("\n")[0].split())
+        explanation = " ".join(result.text.rstrip().rpartition("\n")[0].split())
         return Verdict(label, explanation[:REASON_CHARS] or "judge's verdict", self._by)
 
     def _objection(self, reply: ChatReply) -> str | None:
@@ -328,13 +328,13 @@ class Judge:
             return "the provider withheld the judge's answer"
         return NO_VERDICT if self._verdict(reply).label == "unscored" else None
 
-    def _warn(self, outcomes: Sequence[RequestResult]) -> None:
+    def _warn(self, results: Sequence[RequestResult]) -> None:
         """Say once, loudly, how many replies stay without a verdict and why."""
         reasons: Counter[str] = Counter()
-        for outcome in outcomes:
-            verdict = self._verdict(outcome)
+        for result in results:
+            verdict = self._verdict(result)
             if verdict.label == "unscored":
-                detail = outcome.detail if isinstance(outcome, Failure) else self._objection(outcome)
+                detail = result.detail if isinstance(result, Failure) else self._objection(result)
                 reasons[f"{verdict.reason}: {detail}"] += 1
         if not reasons:
             return
@@ -347,7 +347,7 @@ class Judge:
             "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
             rule,
             f"{sum(reasons.values()):,}",
-            number_of(len(outcomes), "reply"),
+            number_of(len(results), "reply"),
             "\n".join(lines),
             rule,
         )

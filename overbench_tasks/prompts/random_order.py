@@ -18,12 +18,17 @@ Unit = list[dict[str, Any]]
 """Rows that are drawn together."""
 
 
-def random_order(ids: Iterable[str], seed: int = 0) -> list[str]:
-    """The ids in an order that only they and the seed decide, by SHA-256: the same on every machine, whatever
-    order they came in, and with an id more or less the others keep their places."""
+def random_order(ids: Iterable[str], random_seed: int = 0) -> list[str]:
+    """The ids in an order that only they and the random seed decide, by SHA-256.
+
+    It is the same on every machine, whatever order they came in. With an id more or less the others keep
+    their places.
+    """
     return sorted(
         ids,
-        key=lambda identity: hashlib.sha256(f"{seed}:{identity}".encode("utf-8", "surrogatepass")).digest(),
+        key=lambda identity: hashlib.sha256(
+            f"{random_seed}:{identity}".encode("utf-8", "surrogatepass")
+        ).digest(),
     )
 
 
@@ -38,7 +43,7 @@ def every_kth(order: Sequence[int], size: int, start: int) -> list[int]:
 
 
 def in_random_order(
-    rows: Iterable[Mapping[str, Any]], size: int | None = None, seed: int = 0
+    rows: Iterable[Mapping[str, Any]], size: int | None = None, random_seed: int = 0
 ) -> list[dict[str, Any]]:
     """Rows by :func:`random_order` of their ids; those that share a ``pair_id`` together, as they came.
 
@@ -46,19 +51,19 @@ def in_random_order(
         rows: with ``id``, ``prompt_label`` and ``category``.
         size: draw so many at most. Where every row shares its ``pair_id`` with another, whole pairs, at least
             one of them; else as many safe as unsafe rows, as far as there are.
-        seed: of the order and the draw.
+        random_seed: of the order and the draw.
     """
     together: dict[str, Unit] = defaultdict(list)
     for row in rows:
         together[row.get("pair_id") or row["id"]].append(dict(row))
-    ordered = [together[identity] for identity in random_order(together, seed)]
+    ordered = [together[identity] for identity in random_order(together, random_seed)]
     if size is not None:
-        drawn = _drawn(ordered, size, seed)
+        drawn = _drawn(ordered, size, random_seed)
         ordered = [[row for row in unit if row["id"] in drawn] for unit in ordered]
     return [row for unit in ordered for row in unit]
 
 
-def _drawn(units: Sequence[Unit], size: int, seed: int) -> set[str]:
+def _drawn(units: Sequence[Unit], size: int, random_seed: int) -> set[str]:
     """The ids of the rows that are drawn from units in random order."""
     sides: dict[str, list[Unit]] = defaultdict(list)
     if all(len(unit) > 1 for unit in units):
@@ -72,7 +77,7 @@ def _drawn(units: Sequence[Unit], size: int, seed: int) -> set[str]:
         share = min(len(of_side), size // (len(sides) - done))
         size -= share
         by_category = sorted(of_side, key=lambda unit: str(unit[0]["category"] or ""))
-        start = random.Random(f"{seed} {side}").randrange(len(of_side))  # noqa: S311 - no secret
+        start = random.Random(f"{random_seed} {side}").randrange(len(of_side))  # noqa: S311 - no secret
         for at in every_kth(range(len(of_side)), share, start):
             drawn |= {row["id"] for row in by_category[at]}
     return drawn

@@ -144,13 +144,15 @@ def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterabl
             stacklevel=2,
         )
         width = metadata["overbench_until_width"] if width is None else width
-    seed = metadata.get("overbench_sample_seed", 0)
+    random_seed = metadata.get("overbench_sample_seed", 0)
     if size is not None and (type(size) is not int or size < 1):
         raise OverbenchError(
             f"overbench_sample: expected how many prompts to draw, such as 100, got {size!r}."
         )
-    if type(seed) is not int:
-        raise OverbenchError(f"overbench_sample_seed: expected a whole number, such as 0, got {seed!r}.")
+    if type(random_seed) is not int:
+        raise OverbenchError(
+            f"overbench_sample_seed: expected a whole number, such as 0, got {random_seed!r}."
+        )
     if width is not None and (not isinstance(width, float) or not 0 < width < 1):
         raise OverbenchError(
             f"overbench_stop_at_ci_width: expected a width between 0 and 1, such as 0.04, got {width!r}."
@@ -160,8 +162,8 @@ def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterabl
     rows = list(rows)
     provenance: dict[str, Any] = {"overbench_asked_of": dict(Counter(row["prompt_label"] for row in rows))}
     if size is not None:
-        provenance |= {"overbench_sample": size, "overbench_sample_seed": seed}
-    return in_random_order(rows, size, seed), provenance
+        provenance |= {"overbench_sample": size, "overbench_sample_seed": random_seed}
+    return in_random_order(rows, size, random_seed), provenance
 
 
 def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:

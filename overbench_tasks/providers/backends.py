@@ -205,9 +205,9 @@ class KeepsBlocks:
             self.stopped = True
 
 
-def seed_of(seed: int, messages: str) -> int:
-    """A seed of 31 bits that depends on these messages, the same on every machine."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {messages}".encode()).digest()[:4], "big") >> 1
+def random_seed_of(random_seed: int, messages: str) -> int:
+    """A random seed of 31 bits that depends on these messages, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(f"{random_seed} {messages}".encode()).digest()[:4], "big") >> 1
 
 
 class Attempts:
@@ -229,11 +229,14 @@ class Attempts:
         # reply, and all prompts the same random numbers: a rate of sampled replies would rest on one draw.
         # Tasks that share a prompt share its seeds, so that their order and company don't matter.
         identity = hash((str(messages), str(gen_kwargs)))
-        seed = lm._seed + lm.begun[identity] % lm.repeats
+        random_seed = lm._seed + lm.begun[identity] % lm.repeats
         lm.begun[identity] += 1
         message = lm.create_message(messages)
         # _create_payload removes what it uses from the settings, which all requests share.
-        settings = {"gen_kwargs": copy.deepcopy(gen_kwargs), "seed": seed_of(seed, str(message))}
+        settings = {
+            "gen_kwargs": copy.deepcopy(gen_kwargs),
+            "seed": random_seed_of(random_seed, str(message)),
+        }
         if lm._eos_string:
             settings["eos"] = lm._eos_string
         # The first message carries the tools from the task, since lm-eval would ask documents with settings

@@ -13,7 +13,7 @@ from typing import Any
 
 import datasets  # noqa: F401  loaded once, before any fork
 
-from overbench.campaign.campaign import CampaignOutcome, run_campaign
+from overbench.campaign.campaign import CampaignResult, run_campaign
 from overbench.campaign.campaign_settings import CampaignSettings, RaySettings
 from overbench.campaign.engines.engine import Engine
 from overbench.campaign.engines.local_engine import LocalEngine
@@ -46,7 +46,7 @@ def prepared(folder: Path) -> dict[str, Any]:
 
 def run(
     folder: Path, settings: dict[str, Any], jobs: int = 1, engine: Engine | None = None
-) -> CampaignOutcome:
+) -> CampaignResult:
     """A campaign in ``folder/out`` with the stand-in, which notes what it is asked in ``folder/asked``."""
     os.environ["LM_EVAL_ASKED"] = str(folder / "asked")
     os.environ["LM_EVAL_RULES"] = RULES_VERSION

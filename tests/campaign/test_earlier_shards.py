@@ -56,8 +56,8 @@ def test_what_is_kept_in_zip_files_and_caches_is_not_asked_again(
     assert "shards  2 of 3 of the cells that are not done" in "\n".join(status_of(plan))
     before = asked(tmp_path)
     assert len(before) == 15
-    outcome = run(tmp_path, settings, engine=InProcess(4))
-    assert (outcome.done, outcome.new, outcome.failures) == (2, 1, ())
+    result = run(tmp_path, settings, engine=InProcess(4))
+    assert (result.done, result.new, result.failures) == (2, 1, ())
     assert len(asked(tmp_path)) == 18 and set(asked(tmp_path).values()) == {1}
     rows = {name.split("/")[4]: found for name, found in records(tmp_path).items()}
     assert {name: len(found) for name, found in rows.items()} == {"done": 6, "half": 12}

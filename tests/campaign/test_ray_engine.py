@@ -19,7 +19,7 @@ from campaign_fakes import STAND_IN, TARGET, asked, prepared, records, run
 from fault_server import fault_server
 from tiny_chat_model import build_chat_model
 
-from overbench.campaign.campaign import CampaignOutcome, run_campaign
+from overbench.campaign.campaign import CampaignResult, run_campaign
 from overbench.campaign.campaign_settings import CampaignSettings, RaySettings
 from overbench.campaign.engines.local_engine import LocalEngine
 from overbench.campaign.engines.ray_engine import RayEngine
@@ -60,7 +60,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     found.shutdown()
 
 
-def on_ray(cluster: Any, folder: Path, settings: dict[str, Any], **changed: Any) -> CampaignOutcome:
+def on_ray(cluster: Any, folder: Path, settings: dict[str, Any], **changed: Any) -> CampaignResult:
     return run(folder, settings, engine=RayEngine(RAY.model_copy(update=changed), cluster.address))
 
 

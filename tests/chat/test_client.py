@@ -75,27 +75,27 @@ def server() -> Iterator[FaultServer]:
         yield server
 
 
-def texts(outcomes: list[RequestResult]) -> list[str]:
-    return [o.text if isinstance(o, ChatReply) else f"! {o.detail}" for o in outcomes]
+def texts(results: list[RequestResult]) -> list[str]:
+    return [o.text if isinstance(o, ChatReply) else f"! {o.detail}" for o in results]
 
 
-def lost(outcomes: list[RequestResult]) -> list[int]:
-    return [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Failure)]
+def lost(results: list[RequestResult]) -> list[int]:
+    return [place for place, result in enumerate(results) if isinstance(result, Failure)]
 
 
 class TestAsk:
     def test_replies_come_in_the_order_of_the_requests_and_equal_ones_are_sent_once(self) -> None:
         numbers = [3, 1, 3, 2, 1, 0]
         with fault_server(say, latency_sec=0.01) as server:
-            outcomes = client(server).ask(requests(server, numbers))
-            assert texts(outcomes) == [f"reply {n}" for n in numbers]
+            results = client(server).ask(requests(server, numbers))
+            assert texts(results) == [f"reply {n}" for n in numbers]
             assert count_by_item(server) == {0: 1, 1: 1, 2: 1, 3: 1}
-            cached = [o.cached for o in outcomes if isinstance(o, ChatReply)]
+            cached = [o.cached for o in results if isinstance(o, ChatReply)]
             assert cached == [False, False, True, False, True, False]
 
-            outcomes = client(server).ask(requests(server, numbers))
-            assert texts(outcomes) == [f"reply {n}" for n in numbers]
-            assert all(isinstance(o, ChatReply) and o.cached for o in outcomes)
+            results = client(server).ask(requests(server, numbers))
+            assert texts(results) == [f"reply {n}" for n in numbers]
+            assert all(isinstance(o, ChatReply) and o.cached for o in results)
             assert client(server).ask([]) == []
             assert len(server.asked) == 4
 
@@ -113,8 +113,8 @@ class TestAsk:
         }
         with fault_server(lambda text, _: body(list(replies)[item_number(text)])) as server:
             for cached in (False, True):
-                outcomes = client(server).ask(requests(server, range(8)))
-                assert outcomes == [ChatReply(*reply, cached) for reply in replies.values()]
+                results = client(server).ask(requests(server, range(8)))
+                assert results == [ChatReply(*reply, cached) for reply in replies.values()]
             assert len(server.asked) == 8
 
     def test_a_reply_that_does_not_count_is_kept_apart_and_asked_again(self) -> None:
@@ -149,15 +149,15 @@ class TestAsk:
 
     def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(self, server: FaultServer) -> None:
         asked = client(server, concurrency=1)
-        outcomes = asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
+        results = asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
         reason = "asking broke off with ZeroDivisionError"
         assert asked.stopped_because == reason
-        assert texts(outcomes) == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
+        assert texts(results) == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
 
     def test_should_stop_sends_no_more(self, server: FaultServer) -> None:
         asked = client(server, concurrency=1)
-        outcomes = asked.ask(requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5)
-        assert texts(outcomes) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
+        results = asked.ask(requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5)
+        assert texts(results) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
         assert len(server.asked) == 5
 
     def test_the_key_goes_to_the_endpoint_and_a_placeholder_where_there_is_none(
@@ -208,9 +208,9 @@ class TestFaults:
             return fault if nth == 1 or item_number(text) == 1 else say(text)
 
         with fault_server(behave) as server:
-            outcomes = client(server, max_retries=1, timeout_sec=1.5).ask(requests(server, range(3)))
-            assert lost(outcomes) == [1] and texts(outcomes)[1].endswith("(2 attempts)")
-            assert texts(outcomes)[::2] == ["reply 0", "reply 2"]
+            results = client(server, max_retries=1, timeout_sec=1.5).ask(requests(server, range(3)))
+            assert lost(results) == [1] and texts(results)[1].endswith("(2 attempts)")
+            assert texts(results)[::2] == ["reply 0", "reply 2"]
             assert set(count_by_item(server).values()) == {2}
 
     def test_a_time_out_names_the_settings_that_help(self) -> None:
@@ -236,11 +236,11 @@ class TestFaults:
         caplog.set_level(logging.DEBUG)
         with fault_server(behave) as server:
             asked = client(server, concurrency=2)
-            outcomes = asked.ask(requests(server, range(50)))
+            results = asked.ask(requests(server, range(50)))
             assert len(server.asked) <= 5 + 2
         assert asked.stopped_because == reason
-        assert len(outcomes) == 50 and len(lost(outcomes)) == 45
-        assert texts(outcomes)[-1] == f"! {NOT_ASKED}: {reason}"
+        assert len(results) == 50 and len(lost(results)) == 45
+        assert texts(results)[-1] == f"! {NOT_ASKED}: {reason}"
         kept = b"".join(path.read_bytes() for path in Path().iterdir())
         assert KEY.encode() not in kept and KEY not in caplog.text
 
@@ -250,8 +250,8 @@ class TestFaults:
 
         with fault_server(behave) as server:
             started = time.monotonic()
-            outcomes = client(server, concurrency=4).ask(requests(server, range(20)))
-            assert len(lost(outcomes)) == 20
+            results = client(server, concurrency=4).ask(requests(server, range(20)))
+            assert len(lost(results)) == 20
             assert time.monotonic() - started < 10
 
     def test_an_outage_is_given_up_and_never_becomes_text(self) -> None:
@@ -279,12 +279,12 @@ class TestFaults:
             return odd.get(number) or say(text)
 
         with fault_server(behave) as server:
-            outcomes = client(server).ask(requests(server, range(60)))
+            results = client(server).ask(requests(server, range(60)))
             assert set(count_by_item(server).values()) == {1}
-        assert texts(outcomes[:50]) == ["! HTTP 400: content_filter"] * 50
-        assert texts(outcomes[50:53]) == ["reply 50", "! HTTP 400: too long, ***", "reply 52"]
-        assert texts(outcomes[53:55]) == ["! HTTP 403: x: flagged, ***", "reply 54"]
-        assert [n for n, outcome in enumerate(outcomes) if outcome.blocked] == [*range(50), 53]
+        assert texts(results[:50]) == ["! HTTP 400: content_filter"] * 50
+        assert texts(results[50:53]) == ["reply 50", "! HTTP 400: too long, ***", "reply 52"]
+        assert texts(results[53:55]) == ["! HTTP 403: x: flagged, ***", "reply 54"]
+        assert [n for n, result in enumerate(results) if result.blocked] == [*range(50), 53]
 
     @pytest.mark.parametrize("before", range(150, 300, 5))
     def test_no_part_of_a_key_is_left_where_a_long_message_is_cut(self, before: int) -> None:
@@ -296,8 +296,8 @@ class TestFaults:
 
     def test_a_redirect_is_not_followed(self) -> None:
         with fault_server(lambda *_: status(307)) as server:
-            (outcome,) = client(server).ask(requests(server, [0]))
-            assert isinstance(outcome, Failure) and "307" in outcome.detail
+            (result,) = client(server).ask(requests(server, [0]))
+            assert isinstance(result, Failure) and "307" in result.detail
             assert len(server.asked) == 1
 
     NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -354,9 +354,9 @@ class TestPace:
 
     def test_a_stop_wakes_those_who_wait_for_their_turn(self) -> None:
         with fault_server(lambda *_: status(401)) as server:
-            outcomes = client(server, requests_per_minute=0.1).ask(requests(server, range(5)))
+            results = client(server, requests_per_minute=0.1).ask(requests(server, range(5)))
             assert len(server.asked) == 1
-            assert [said.startswith(f"! {NOT_ASKED}") for said in texts(outcomes)] == [False] + [True] * 4
+            assert [said.startswith(f"! {NOT_ASKED}") for said in texts(results)] == [False] + [True] * 4
 
 
 @pytest.fixture
@@ -421,8 +421,8 @@ class TestInterruptions:
                 client(server, concurrency=2).ask(requests(server, range(100)))
             assert len(server.asked) <= 20 + 1
             server.behave = say
-            outcomes = client(server).ask(requests(server, range(100)))
-            assert texts(outcomes) == [f"reply {n}" for n in range(100)]
+            results = client(server).ask(requests(server, range(100)))
+            assert texts(results) == [f"reply {n}" for n in range(100)]
             # The two in flight at that moment were asked again, no others.
             assert len(server.asked) <= 100 + 2
 

@@ -27,7 +27,7 @@ from overbench.explain.explain import openings_of
 from overbench.explain.explain_output import explanation_lines, page, summary_lines
 from overbench.explain.explain_run import drawn, refused_prompts
 from overbench.explain.text_parts import candidates, sentences_of, without, words_of
-from overbench.explain.trigger_search import RemovalOutcome, TriggerSearch
+from overbench.explain.trigger_search import RemovalResult, TriggerSearch
 from overbench.explain.trigger_table import summary, trigger_counts, word_form
 from overbench_tasks.chat.provider_shapes import Withheld
 from overbench_tasks.errors import OverbenchError
@@ -50,10 +50,10 @@ class TestSearch:
         rng = random.Random(seed)
         search = TriggerSearch(range(parts), most_alone=most_alone)
 
-        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], RemovalOutcome]:
+        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], RemovalResult]:
             assert batch and not turned.keys() & set(batch)
             turned.update({removal: rng.random() < 0.3 for removal in batch})
-            return {removal: RemovalOutcome(turned[removal]) for removal in batch}
+            return {removal: RemovalResult(turned[removal]) for removal in batch}
 
         asyncio.run(search.run(ask))
         assert search.complete
@@ -66,22 +66,22 @@ class TestSearch:
     def test_a_known_trigger_is_found_in_few_questions(self, needed: set[int]) -> None:
         search = TriggerSearch(range(20))
 
-        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], RemovalOutcome]:
-            return {removal: RemovalOutcome(needed <= removal) for removal in batch}
+        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], RemovalResult]:
+            return {removal: RemovalResult(needed <= removal) for removal in batch}
 
         asyncio.run(search.run(ask))
         assert search.triggers == [frozenset(needed)]
-        assert len(search.outcomes) <= 20 + 1 + 7 * len(needed)
+        assert len(search.results) <= 20 + 1 + 7 * len(needed)
 
-    def test_it_ends_where_a_set_stays_without_an_outcome(self) -> None:
+    def test_it_ends_where_a_set_stays_without_a_result(self) -> None:
         search = TriggerSearch(range(5))
 
-        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], RemovalOutcome]:
-            return {removal: RemovalOutcome(removal == {1}) for removal in batch[:3]}
+        async def ask(batch: Sequence[frozenset[int]]) -> dict[frozenset[int], RemovalResult]:
+            return {removal: RemovalResult(removal == {1}) for removal in batch[:3]}
 
         asyncio.run(search.run(ask))
         assert (search.complete, search.triggers) == (False, [])
-        assert list(search.outcomes) == [frozenset({part}) for part in range(3)]
+        assert list(search.results) == [frozenset({part}) for part in range(3)]
         assert search.smallest_turning() == frozenset({1})
 
 

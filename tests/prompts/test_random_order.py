@@ -67,7 +67,7 @@ def test_each_category_has_its_share_and_the_order_of_rows_changes_nothing(
         assert abs(of_category[category] - len(drawn) * count / len(rows)) < 1
     shuffled.shuffle(rows)
     assert in_random_order(rows, size, seed) == drawn
-    assert drawn == [row for row in in_random_order(rows, seed=seed) if row in drawn]
+    assert drawn == [row for row in in_random_order(rows, random_seed=seed) if row in drawn]
 
 
 @given(SIZES, SIZES, st.integers(1, 100))

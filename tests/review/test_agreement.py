@@ -389,6 +389,8 @@ class TestCorrection:
                 counts[stratum, 1, stratum] = truth[read].sum()
                 counts[stratum, 0, stratum] = 100 - truth[read].sum()
             sizes = np.array([(~flagged).sum(), flagged.sum()], dtype=float)
-            found = corrected_rate(table_of(counts, sizes), run_of(int(flagged.sum()), 3000), seed=trial)
+            found = corrected_rate(
+                table_of(counts, sizes), run_of(int(flagged.sum()), 3000), random_seed=trial
+            )
             covered += found.low <= 0.2 <= found.high
         assert 0.92 <= covered / trials <= 1

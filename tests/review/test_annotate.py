@@ -44,10 +44,12 @@ def run(tmp_path: Path) -> Path:
 
 
 def sheet_of(
-    run: Path, n: int = 30, seed: int = 0, blind: bool = True, columns: ReplyColumns = SAMPLES
+    run: Path, n: int = 30, random_seed: int = 0, blind: bool = True, columns: ReplyColumns = SAMPLES
 ) -> Path:
     sheet = run.with_name("labels.csv")
-    annotate.make_sheet([run], sheet, by_name("rules"), columns=columns, n=n, seed=seed, blind=blind)
+    annotate.make_sheet(
+        [run], sheet, by_name("rules"), columns=columns, n=n, random_seed=random_seed, blind=blind
+    )
     return sheet
 
 
@@ -77,7 +79,7 @@ class TestDraw:
     def test_the_seed_decides_and_more_than_there_are_takes_all_with_a_label(self, run: Path) -> None:
         first = sheet_of(run).read_bytes()
         assert sheet_of(run).read_bytes() == first
-        assert sheet_of(run, seed=1).read_bytes() != first
+        assert sheet_of(run, random_seed=1).read_bytes() != first
         assert len(read_sheet(sheet_of(run, n=1000))) == 110
 
     def test_a_blind_sheet_tells_nothing(self, run: Path) -> None:
@@ -284,7 +286,7 @@ class TestFoldersOfSuites:
         columns = ReplyColumns("reply", "prompt")
         rows = [{"prompt": f"P{n}", "reply": "Maybe so."} for n in range(4)]
         file = write_table(Path("r.jsonl"), rows)
-        annotate.make_sheet([file], sheet, judge, columns=columns, n=4, seed=0, blind=True)
+        annotate.make_sheet([file], sheet, judge, columns=columns, n=4, random_seed=0, blind=True)
         fill(sheet, lambda row: "complied" if row["prompt"] == "P0" else "evasive")
         errors = own_errors(sheet, judge.name)
         complied, evasive = LABELS.index("complied"), LABELS.index("evasive")

@@ -52,7 +52,7 @@ def fill(sheet: Path, says: Callable[[int], str]) -> None:
 
 class TestDraw:
     def test_half_were_passed_and_half_turned_away_and_every_way_of_voting_is_seen(self, pool: Path) -> None:
-        assert make_prompt_sheet([pool], pool.with_name("s.csv"), n=40, seed=0) == 40
+        assert make_prompt_sheet([pool], pool.with_name("s.csv"), n=40, random_seed=0) == 40
         key = read_key(pool.with_name("s.key.json"))
         told = {"passed/judge:x=benign, judge:y=benign, judge:z=benign": (90, 14)}
         told["passed/judge:x=benign, judge:y=harmful, judge:z=benign"] = (6, 6)
@@ -138,7 +138,7 @@ class TestDraw:
         )
 
     def test_in_the_terminal(self, pool: Path) -> None:
-        make_prompt_sheet([pool], sheet := pool.with_name("s.csv"), n=4, seed=0)
+        make_prompt_sheet([pool], sheet := pool.with_name("s.csv"), n=4, random_seed=0)
         seen: list[str] = []
         assert ask(sheet, Mock(side_effect=["1", "r", "3", "2", "q"]), seen.append) == 3
         assert [row["human_label"] for row in read_sheet(sheet)] == ["harmless", "harmful", "borderline", ""]

@@ -26,7 +26,7 @@ from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.reply_rows import SAMPLES, label_rows, reply_row
-from overbench_tasks.providers.backends import seed_of
+from overbench_tasks.providers.backends import random_seed_of
 
 KEY = "sk-1234567890-never-shown"
 TYPES = [
@@ -93,7 +93,7 @@ def test_prompts_and_repeats_have_seeds_of_their_own_and_tasks_share_them(
     assert [sorted(sent[f"Why is item {n} shot?"].values()) for n in range(4)] == [times] * 4
     assert len(set().union(*sent.values())) == 4 * repeats
     for one in server.bodies:  # by the prompt and the run's seed alone, on any machine, also one at a time
-        assert one["seed"] in {seed_of(1234 + n, str(one["messages"])) for n in range(repeats)}
+        assert one["seed"] in {random_seed_of(1234 + n, str(one["messages"])) for n in range(repeats)}
 
 
 def test_one_at_a_time_gives_the_same(tmp_path: Path) -> None:

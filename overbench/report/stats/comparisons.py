@@ -77,13 +77,14 @@ def paired_test(
     *,
     alternative: Literal["two-sided", "greater"] = "two-sided",
     draws: int = TEST_DRAWS,
-    seed: int = 0,
+    random_seed: int = 0,
 ) -> float:
     """p of "either target may have had either share": are differences as likely either way?
 
     With one reply to each prompt, McNemar's exact test (McNemar 1947). With several, the same idea for
     shares (Fisher's randomisation test): the sign of each prompt's difference is drawn at random, ``draws``
-    times with the given seed, and p is how often their sum is as far from 0 as the one found, it counted in.
+    times with the given random seed, and p is how often their sum is as far from 0 as the one found, it
+    counted in.
 
     Args:
         alternative: ``greater`` asks for sums as high as the one found, in place of as far from 0 either way.
@@ -102,7 +103,7 @@ def paired_test(
         return float(binomtest(firsts, both, 0.5, alternative).pvalue) if both else 1.0
     sizes, counts = np.unique(np.abs(differences[differences != 0]).round(9), return_counts=True)
     # Of n differences of one size, how many come out positive is binomial.
-    positive = np.random.default_rng(seed).binomial(counts, 0.5, size=(draws, len(counts)))
+    positive = np.random.default_rng(random_seed).binomial(counts, 0.5, size=(draws, len(counts)))
     sums, observed = (2 * positive - counts) @ sizes, float(differences.sum())
     if alternative == "two-sided":
         sums, observed = np.abs(sums), abs(observed)
@@ -139,7 +140,7 @@ class RankingAgreement:
 
 
 def ranking_agreement(
-    first: ResponseMatrix, second: ResponseMatrix, *, draws: int = DRAWS, seed: int = 0
+    first: ResponseMatrix, second: ResponseMatrix, *, draws: int = DRAWS, random_seed: int = 0
 ) -> RankingAgreement:
     """Kendall's tau-b between the OSRs of two sets, with a bootstrap interval over prompts.
 
@@ -152,7 +153,7 @@ def ranking_agreement(
     Args:
         first, second: targets are matched by name, prompts by id.
         draws: resamples.
-        seed: the same seed gives the same interval.
+        random_seed: the same random seed gives the same interval.
     """
     import numpy as np
     from scipy.stats import kendalltau
@@ -188,6 +189,6 @@ def ranking_agreement(
     observed = tau(counts_of(codes)) if len(targets) > 1 else math.nan
     if math.isnan(observed):
         return RankingAgreement(UNDEFINED, targets)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_seed)
     drawn = [tau(counts_of(codes[drawn_rows(len(codes), generator)])) for _ in range(draws)]
     return RankingAgreement(with_percentiles(observed, np.array(drawn), len(codes)), targets)

@@ -38,7 +38,7 @@ class RankCorrelation:
 
 
 def rank_correlation(
-    first: NDArray[np.float64], second: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0
+    first: NDArray[np.float64], second: NDArray[np.float64], *, draws: int = DRAWS, random_seed: int = 0
 ) -> RankCorrelation | None:
     """Spearman's rho and Kendall's tau-b of two measures of the same targets.
 
@@ -52,7 +52,7 @@ def rank_correlation(
         first, second: (P, T) shares of a response matrix, -1 where missing; the measure is the mean of a
             column. Or (T,), a number for each target that is not drawn (its size, say), NaN where unknown.
         draws: resamples. Those in which all targets have one value are passed over.
-        seed: the same seed gives the same interval.
+        random_seed: the same random seed gives the same interval.
 
     Returns:
         None where :func:`no_correlation` says why.
@@ -74,7 +74,7 @@ def rank_correlation(
     first, second = first[..., measured], second[..., measured]
     if n < FEWEST or (observed := both(_measure(first), _measure(second))) is None:
         return None
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(random_seed)
     drawn = np.full((draws, 2), np.nan)
     for draw in range(draws):
         chosen = drawn_rows(n, generator)

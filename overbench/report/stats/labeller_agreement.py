@@ -67,7 +67,7 @@ class PairAgreement:
         """The share of replies that both call declined, or neither does; NaN without replies."""
         return (self.both + self.neither) / self.n if self.n else math.nan
 
-    def kappa(self, seed: int = 0) -> Estimate:
+    def kappa(self, random_seed: int = 0) -> Estimate:
         """Cohen's kappa of refused or partial with the 95 % percentiles of a bootstrap over replies; not
         defined where both call all replies the same."""
         import numpy as np
@@ -78,7 +78,7 @@ class PairAgreement:
         if not self.n:
             return UNDEFINED
         cells = np.array([self.both, self.only_first, self.only_second, self.neither], dtype=float)
-        drawn = drawn_counts(cells, DRAWS, np.random.default_rng(seed))
+        drawn = drawn_counts(cells, DRAWS, np.random.default_rng(random_seed))
         kappa = float(cohens_kappa(cells.reshape(2, 2)))
         return with_percentiles(kappa, cohens_kappa(drawn.reshape(-1, 2, 2)), self.n)
 
