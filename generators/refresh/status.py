@@ -21,22 +21,13 @@ def status_lines(folder: Path) -> list[str]:
         OverbenchError: there is no run in ``folder``.
     """
     with Store(folder, read_only=True) as store:
-        return [
-            *_stage_lines(store),
-            "So far",
-            *(f"  {name}: {count:,}" for name, count in store.progress().items()),
-            f"  {_spent(store)}",
-            "Turned away",
-            *(f"  {n:>6,}  {gate}: {reason}" for (gate, reason), n in store.decisions().items() if gate),
-            *_detector_lines(store),
-            *_feature_lines(store),
-        ]
-
-
-def _spent(store: Store) -> str:
-    """The calls of a run of any version. Of its settings only the number of judges is read."""
-    judges = (store.fact("settings") or {}).get("moderation", {}).get("judges") or ()
-    return spent_words(PaidCalls(votes=len(judges), target=0, label=0, judged=0), store.spent())
+        return (
+            _stage_lines(store)
+            + _progress_lines(store)
+            + _rejection_lines(store)
+            + _detector_lines(store)
+            + _feature_lines(store)
+        )
 
 
 def _stage_lines(store: Store) -> list[str]:
@@ -48,6 +39,23 @@ def _stage_lines(store: Store) -> list[str]:
         if stage != "train"
     ]
     return ["Finished stages", *(f"  {line}" for line in lines or ["none yet"])]
+
+
+def _progress_lines(store: Store) -> list[str]:
+    """Counts, and the calls of a run of any version. Of its settings only the number of judges is read."""
+    judges = (store.fact("settings") or {}).get("moderation", {}).get("judges") or ()
+    lines = ["So far"]
+    lines += [f"  {name}: {count:,}" for name, count in store.progress().items()]
+    spent = spent_words(PaidCalls(votes=len(judges), target=0, label=0, judged=0), store.spent())
+    return [*lines, f"  {spent}"]
+
+
+def _rejection_lines(store: Store) -> list[str]:
+    lines = ["Turned away"]
+    for (prompt_filter, reason), count in store.decisions().items():
+        if prompt_filter:
+            lines.append(f"  {count:>6,}  {prompt_filter}: {reason}")
+    return lines
 
 
 def _detector_lines(store: Store) -> list[str]:

@@ -95,13 +95,10 @@ def _prepared_plan(settings: CampaignSettings, out: Path) -> CampaignPlan:
 
 def _unaskable(plan: CampaignPlan) -> list[JobFailure]:
     """The sets that can't be asked, each as a failure."""
-    return [
-        *(JobFailure(f"set {name}", (), why) for name, why in plan.problems.items()),
-        *(
-            JobFailure(f"set {name}", (), f"it waits for the prompts that {target}'s refresh is to make")
-            for name, target in plan.waiting
-        ),
-    ]
+    reasons = list(plan.problems.items())
+    for name, target in plan.waiting:
+        reasons.append((name, f"it waits for the prompts that {target}'s refresh is to make"))
+    return [JobFailure(job=f"set {name}", cells=(), why=why) for name, why in reasons]
 
 
 def result_lines(result: JobResult) -> list[str]:

@@ -229,28 +229,22 @@ def page(
 def _trigger_table(
     searches: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
 ) -> Table:
+    counts = trigger_counts(searches, form, unsafe)
+    columns: dict[str, list[object]] = {
+        unit.capitalize(): [count.text for count in counts],
+        "Refusals that hinge on it alone": [count.alone for count in counts],
+        "Share of the refusals": [gain(count, len(searches)) for count in counts],
+        "Refusals that hinge on it and others": [count.together for count in counts],
+        "Refused prompts that have it": [count.prompts for count in counts],
+    }
+    if unsafe:
+        columns["Unsafe prompts that have it, refused"] = [count.unsafe_refused for count in counts]
+        columns["of all"] = [count.unsafe for count in counts]
     return table_of(
         key=f"{unit}s",
         caption=f"{unit.capitalize()}s in minimal triggers",
-        columns=(
-            unit.capitalize(),
-            "Refusals that hinge on it alone",
-            "Share of the refusals",
-            "Refusals that hinge on it and others",
-            "Refused prompts that have it",
-            *(("Unsafe prompts that have it, refused", "of all") if unsafe else ()),
-        ),
-        rows=(
-            (
-                row.text,
-                row.alone,
-                gain(row, len(searches)),
-                row.together,
-                row.prompts,
-                *((row.unsafe_refused, row.unsafe) if unsafe else ()),
-            )
-            for row in trigger_counts(searches, form, unsafe)
-        ),
+        columns=tuple(columns),
+        rows=zip(*columns.values(), strict=True),
         ordered_by=(1, False),
     )
 
@@ -258,19 +252,18 @@ def _trigger_table(
 def _trigger_section(
     searches: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
 ) -> Section:
+    paragraphs = [
+        f"A refusal that hinges on one {unit} turns when that alone is taken out. That many refusals would "
+        "go if the target minded it no longer; several may turn the same refusal, so rows don't add up."
+    ]
+    if unsafe:
+        paragraphs.append(
+            "What that may cost: the unsafe prompts of the run that have it and are refused today."
+        )
     return Section(
         f"{unit}s",
         f"Which {unit}s explain most",
-        (
-            f"A refusal that hinges on one {unit} turns when that alone is taken out. That many refusals "
-            "would go if the target minded it no longer; several may turn the same refusal, so rows don't "
-            "add up.",
-            *(
-                ("What that may cost: the unsafe prompts of the run that have it and are refused today.",)
-                if unsafe
-                else ()
-            ),
-        ),
+        tuple(paragraphs),
         tables=(_trigger_table(searches, unit, form, unsafe),),
     )
 

@@ -111,7 +111,7 @@ def as_json(results: GuardResults) -> dict[str, Any]:
 def _rate(rate: Rate) -> dict[str, float | int | None]:
     values = {"value": rate.value, "low": rate.low, "high": rate.high}
     return {
-        "blocked": int(rate.refused),
+        "blocked": int(rate.successes),
         "n": rate.n,
         **{name: None if math.isnan(value) else value for name, value in values.items()},
     }

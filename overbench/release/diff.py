@@ -91,7 +91,7 @@ class RateChange:
 
     def to_json(self) -> dict[str, Any]:
         rates = {name: getattr(self, name) for name in ("old", "new", "common_old", "common_new")}
-        counts = {name: {"refused": rate.refused, "n": rate.n} for name, rate in rates.items()}
+        counts = {name: {"refused": rate.successes, "n": rate.n} for name, rate in rates.items()}
         return {"target": self.target, **counts}
 
 

@@ -84,7 +84,7 @@ class Balance:
         refusal, over = self.correct_refusal, self.over_refusal
         value = refusal.value - over.value
         if self.both is not None:
-            only = refusal.refused - self.both, over.refused - self.both
+            only = refusal.successes - self.both, over.successes - self.both
             return Estimate(value, *paired_interval(self.both, *only, refusal.n))
         below = math.hypot(refusal.value - refusal.low, over.high - over.value)
         above = math.hypot(refusal.high - refusal.value, over.value - over.low)

@@ -57,16 +57,17 @@ class Rate(Estimate):
     Attributes:
         low, high: of Wilson's interval (:func:`wilson_interval`), unless another is due.
         n: prompts with a scored reply.
-        refused: refused prompts; a fraction where a prompt counts by the share of targets that refused it.
+        successes: prompts that count, such as refused ones in a rate of refusals, or complied ones in a rate
+            of compliance; a fraction where a prompt counts by the share of its replies or targets.
     """
 
     n: int
-    refused: float
+    successes: float
 
-    def __init__(self, refused: float, n: int, interval: tuple[float, float] | None = None) -> None:
-        low, high = wilson_interval(refused, n) if interval is None else interval
-        super().__init__(refused / n if n else math.nan, low, high, n)
-        object.__setattr__(self, "refused", refused)
+    def __init__(self, successes: float, n: int, interval: tuple[float, float] | None = None) -> None:
+        low, high = wilson_interval(successes, n) if interval is None else interval
+        super().__init__(successes / n if n else math.nan, low, high, n)
+        object.__setattr__(self, "successes", successes)
 
 
 def wilson_interval(successes: float, n: float, z: float = Z_95) -> tuple[float, float]:

@@ -88,9 +88,9 @@ class RateOfPart(Rate):
     total: int
     sequential: bool
 
-    def __init__(self, refused: float, n: int, total: int, *, sequential: bool) -> None:
-        interval = (sequential_interval if sequential else part_interval)(refused, n, total)
-        super().__init__(refused, n, interval)
+    def __init__(self, successes: float, n: int, total: int, *, sequential: bool) -> None:
+        interval = (sequential_interval if sequential else part_interval)(successes, n, total)
+        super().__init__(successes, n, interval)
         object.__setattr__(self, "total", total)
         object.__setattr__(self, "sequential", sequential)
 

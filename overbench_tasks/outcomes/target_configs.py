@@ -58,38 +58,70 @@ def disambiguate(
     Returns:
         (``targets`` and then ``released``, notes for people on what differs).
     """
-    configurations: dict[str, list[TargetRecord]] = {}
+    configuration_of = _configurations(targets, released)
+    by_base: dict[str, list[TargetRecord]] = {}
+    for configuration in dict.fromkeys(configuration_of.values()):
+        by_base.setdefault(_base(configuration), []).append(configuration)
+    for of_base in by_base.values():
+        of_base.sort(key=lambda configuration: [str(value) for value in how_asked(configuration).values()])
+    names: dict[TargetRecord, str] = {}
+    for base, of_base in by_base.items():
+        names |= _configuration_names(base, of_base, released)
+    named = [_named(target, names[configuration_of[target]]) for target in (*targets, *released)]
+    return named, _notes_on_differences(by_base, names)
+
+
+def _configurations(
+    targets: Sequence[TargetRecord], released: Sequence[TargetRecord]
+) -> dict[TargetRecord, TargetRecord]:
+    """Each target -> the first target of its base that was asked in the same way, which may be itself.
+
+    Targets of which more is known come first. A target of which less is known is the only one that it may be.
+    """
     configuration_of: dict[TargetRecord, TargetRecord] = {}
-    # Those of whom more is known come first, for the others to find.
+    by_base: dict[str, list[TargetRecord]] = {}
     for target in (*released, *sorted(targets, key=_unknown_settings)):
-        of_base = configurations.setdefault(_base(target), [])
+        of_base = by_base.setdefault(_base(target), [])
         same = [configuration for configuration in of_base if _are_same(configuration, target)]
         fitting = same or [
             configuration for configuration in of_base if not differing([configuration, target])
         ]
-        if len(fitting) != 1:
+        if len(fitting) == 1:
+            configuration_of[target] = fitting[0]
+        else:
+            configuration_of[target] = target
             of_base.append(target)
-            fitting = [target]
-        configuration_of[target] = fitting[0]
-    names: dict[TargetRecord, str] = {}
-    notes: dict[str, dict[str, list[str]]] = {}
+    return configuration_of
+
+
+def _configuration_names(
+    base: str, configurations: Sequence[TargetRecord], released: Sequence[TargetRecord]
+) -> dict[TargetRecord, str]:
+    """The name of each configuration of a base: with what differs, or its own where a release has it."""
     kept = {target.target: target for target in reversed(released)}
+    differences = differing(configurations)
+    names = {}
+    for index, configuration in enumerate(configurations):
+        added = ", ".join(f"{setting} {values[index]}" for setting, values in differences.items())
+        keeps_own = kept.get(configuration.target) == configuration or not added
+        names[configuration] = configuration.target if keeps_own else f"{base} ({added})"
+    return names
+
+
+def _notes_on_differences(
+    configurations: Mapping[str, Sequence[TargetRecord]], names: Mapping[TargetRecord, str]
+) -> list[str]:
+    """For people, a line for all bases whose configurations differ in the same way."""
+    bases_by_difference: dict[str, list[str]] = {}
     for base, of_base in configurations.items():
-        of_base.sort(key=lambda configuration: [str(value) for value in how_asked(configuration).values()])
-        differences = differing(of_base)
-        for index, configuration in enumerate(of_base):
-            added = ", ".join(f"{setting} {values[index]}" for setting, values in differences.items())
-            own = kept.get(configuration.target) == configuration or not added
-            names[configuration] = configuration.target if own else f"{base} ({added})"
-        if differences:
+        if differences := differing(of_base):
             how = f"asked in {len(of_base)} ways: {described(differences)}. They stay apart, as"
-            notes.setdefault(how, {})[base] = [names[configuration] for configuration in of_base]
-    lines = [
-        f"{_who(list(by_base))} {how} {', '.join(name for some in by_base.values() for name in some)}."
-        for how, by_base in notes.items()
-    ]
-    named = [_named(target, names[configuration_of[target]]) for target in (*targets, *released)]
-    return named, lines
+            bases_by_difference.setdefault(how, []).append(base)
+    lines = []
+    for how, bases in bases_by_difference.items():
+        of_bases = [names[configuration] for base in bases for configuration in configurations[base]]
+        lines.append(f"{_who(bases)} {how} {', '.join(of_bases)}.")
+    return lines
 
 
 def _unknown_settings(target: TargetRecord) -> tuple[bool, bool]:

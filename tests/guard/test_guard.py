@@ -409,9 +409,9 @@ class TestRun:
         results = run_guards(asked_prompts([prompt_set(tmp_path)]), guards, tmp_path / "out")
         rates = {(rate.guard, rate.value): rate for rate in guard_rates(results)}
         kill = rates["kill", None]
-        assert (kill.false_positives.refused, kill.false_positives.n) == (1, 3)
+        assert (kill.false_positives.successes, kill.false_positives.n) == (1, 3)
         assert kill.false_positives.interval == wilson_interval(1, 3)
-        assert (kill.recall.refused, kill.recall.n, kill.unscored) == (1, 2, 1)
+        assert (kill.recall.successes, kill.recall.n, kill.unscored) == (1, 2, 1)
         assert rates["kill", "art"].false_positives.n == 2
         assert rates["kill", "computers"].recall.value == 1.0
         assert rates["person", None].false_positives.value == 0
@@ -491,8 +491,8 @@ class TestRun:
         asked = asked_replies([str(file)], ReplyColumns(reply="answer", prompt="question"))
         results = run_guards(asked, {"g": ScriptedGuard("kill")}, tmp_path / "out")
         (rate,) = guard_rates(results)
-        assert (rate.false_positives.refused, rate.false_positives.n) == (1, 1)
-        assert (rate.recall.refused, rate.recall.n) == (0, 1)
+        assert (rate.false_positives.successes, rate.false_positives.n) == (1, 1)
+        assert (rate.recall.successes, rate.recall.n) == (0, 1)
         (table,) = find_outcomes(write_outcomes(results, tmp_path / "outcomes"))
         assert table.targets[0].target == "guard g on replies"
 

@@ -21,7 +21,7 @@ def test_an_estimate_is_written_with_as_many_digits_as_asked_for() -> None:
 
 def test_a_rate_is_an_estimate_with_its_count() -> None:
     rate = Rate(2, 8)
-    assert isinstance(rate, Estimate) and (rate.value, rate.refused, rate.n) == (0.25, 2, 8)
+    assert isinstance(rate, Estimate) and (rate.value, rate.successes, rate.n) == (0.25, 2, 8)
     assert rate.interval == wilson_interval(2, 8) and rate == Rate(2, 8) != Rate(1, 4)
     assert Rate(2, 8, (0.1, 0.4)).interval == (0.1, 0.4)
     assert Rate(0, 0) == Rate(0, 0) and not Rate(0, 0).defined

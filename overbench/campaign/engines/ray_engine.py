@@ -11,7 +11,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -188,6 +188,24 @@ def _run_whole(job: CampaignJob, out: Path) -> JobResult:
         servers.stop()
 
 
+@dataclass
+class _ShardedCell:
+    """A cell that is asked in shards.
+
+    Attributes:
+        shards: all that it is cut into.
+        running: the paths of those that are still asked.
+        error: why the cell can't be finished; "" for no reason.
+        log: the end of the output of the process that failed.
+    """
+
+    cell: CampaignCell
+    shards: Sequence[Shard]
+    running: set[str]
+    error: str = ""
+    log: str = ""
+
+
 class _ShardedCells:
     """The cells that are asked in shards: a cell is finished as soon as all of its shards are."""
 
@@ -204,9 +222,7 @@ class _ShardedCells:
         self._store = store
         self._log = log
         self._on_result = on_result
-        self._shards: dict[str, list[Shard]] = {}
-        self._running: dict[str, set[str]] = {}
-        self._errors: dict[str, tuple[str, str]] = {}
+        self._cells: dict[str, _ShardedCell] = {}
 
     def jobs(self, shard_prompts: int, *, shared: bool) -> Iterator[CampaignJob]:
         """The jobs that ask for unfinished shards, one lm_eval each. A cell without an unfinished shard is
@@ -225,8 +241,8 @@ class _ShardedCells:
             for cell in job.cells:
                 for shard, cache in self._unfinished(cell, shard_prompts):
                     by_cache[cache if shared else ""].append(shard)
-                if not self._running[cell.path]:
-                    self._finish(job, cell)
+                if not self._cells[cell.path].running:
+                    self._finish(job, self._cells[cell.path])
             groups = [(shards, cache) for cache, shards in sorted(by_cache.items()) if cache]
             for group in packed(by_cache[""], shard_prompts):
                 name = hashed({"shards": [shard.path for shard in group]})
@@ -240,9 +256,10 @@ class _ShardedCells:
         """The shards of a cell that are to be asked, each with the name of the cache that has some of its
         replies, or ""."""
         states = self._store.states(cell)
-        self._shards[cell.path] = cut(cell, shard_prompts, begun(states))
+        sharded = _ShardedCell(cell, cut(cell, shard_prompts, begun(states)), running=set())
+        self._cells[cell.path] = sharded
         unfinished: list[tuple[Shard, str]] = []
-        for shard in self._shards[cell.path]:
+        for shard in sharded.shards:
             state = states.get((shard.start, shard.stop))
             if state is None or state.result is None:
                 unfinished.append((shard, state.cache if state else ""))
@@ -252,9 +269,9 @@ class _ShardedCells:
             try:
                 self._store.keep_prompts(cell.task_spec)
             except Exception as error:  # whatever it is, other cells go on
-                self._errors[cell.path] = f"{cell.task_spec.name}: {error}", ""
+                sharded.error = f"{cell.task_spec.name}: {error}"
                 unfinished = []
-        self._running[cell.path] = {shard.path for shard, _ in unfinished}
+        sharded.running = {shard.path for shard, _ in unfinished}
         return unfinished
 
     def ended(self, job: CampaignJob, error: str, log: str) -> None:
@@ -265,32 +282,31 @@ class _ShardedCells:
             log: the end of the process's output.
         """
         for shard in job.shards:
-            path = shard.cell.path
-            self._running[path].discard(shard.path)
-            if error and self._store.state(shard).result is None:
-                self._errors.setdefault(path, (error, log))
-            if not self._running[path]:
-                self._finish(job, shard.cell)
+            sharded = self._cells[shard.cell.path]
+            sharded.running.discard(shard.path)
+            if error and not sharded.error and self._store.state(shard).result is None:
+                sharded.error, sharded.log = error, log
+            if not sharded.running:
+                self._finish(job, sharded)
 
-    def _finish(self, of_job: CampaignJob, cell: CampaignCell) -> None:
+    def _finish(self, of_job: CampaignJob, sharded: _ShardedCell) -> None:
         """Move the shards of a cell to where finished cells lie; or report why it can't be finished."""
+        cell = sharded.cell
         job = replace(
             of_job, key=f"{of_job.key}-{cell.task_spec.name}", name=cell.name, cells=(cell,), shards=()
         )
         try:
             check_there(self._out)
-            if cell.path in self._errors:
-                error, log = self._errors[cell.path]
+            if sharded.error:
                 with whole_file(job.folder(self._out) / LOG) as file:
-                    file.write(log)
-                raise OverbenchError(error)
+                    file.write(sharded.log)
+                raise OverbenchError(sharded.error)
             states = self._store.states(cell)
-            shards = self._shards[cell.path]
-            results = [states[shard.start, shard.stop].result for shard in shards]
+            results = [states[shard.start, shard.stop].result for shard in sharded.shards]
             complete = self._out / SHARDS / cell.path
-            for shard in shards:
+            for shard in sharded.shards:
                 self._store.fetch(shard, complete)
-            names = {Path(shard.path).name for shard in shards}
+            names = {Path(shard.path).name for shard in sharded.shards}
             for leftover in [path for path in complete.iterdir() if path.name not in names]:
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
             run = read_run(sample_logs(complete)[0])

@@ -67,7 +67,7 @@ def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
     total = matrix.asked_of.get(target, 0)
     if total <= rate.n:
         return rate
-    return RateOfPart(rate.refused, rate.n, total, sequential=target in matrix.sequential)
+    return RateOfPart(rate.successes, rate.n, total, sequential=target in matrix.sequential)
 
 
 def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
@@ -149,7 +149,7 @@ def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPT
         rates,
         key=lambda rate: (
             rate.overall.n == 0,
-            -rate.overall.refused / max(rate.overall.n, 1),
+            -rate.overall.successes / max(rate.overall.n, 1),
             -rate.prompts,
             rate.feature,
         ),
