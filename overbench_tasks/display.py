@@ -1,6 +1,6 @@
 """Tables as lines for a terminal and as Markdown. Pages have a template of their own for tables.
 
-What stands in a cell may be strangers' text. Each form disarms it in its own way when it is written out.
+What stands in a table may be strangers' text. Each form disarms it in its own way when it is written out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from overbench_tasks.metrics import Estimate, Rate
-from overbench_tasks.text import markdown_cell, printable, visible
+from overbench_tasks.text import markdown_value, printable, visible
 
 NONE: Final = "–"
-"""What a cell without a value shows."""
+"""What stands where there is no value."""
 
 _WIDEST: Final = 10_000
 """Columns of a terminal that no table fills."""
@@ -24,8 +24,8 @@ Piece = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell.
+class TableValue:
+    """What stands at a row and a column of a table.
 
     Attributes:
         text: as shown; nothing in it is markup.
@@ -49,11 +49,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a header row; the first cell of each row is the row's header.
+    """A table with a header row; the first value of each row is the row's header.
 
     Attributes:
         columns: the headers.
-        rows: as many cells each as there are columns.
+        rows: as many values each as there are columns.
         numeric: the places of columns of numbers, shown flush right.
         key: on a page, for links and tests; a word of letters and hyphens.
         caption: what the table shows and how to read it.
@@ -62,11 +62,11 @@ class Table:
         wide: holds long text; gets room on a page in place of single lines.
 
     Raises:
-        ValueError: a row with too few or too many cells.
+        ValueError: a row with too few or too many values.
     """
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableValue, ...], ...]
     numeric: frozenset[int] = frozenset()
     key: str = ""
     caption: str = ""
@@ -76,16 +76,16 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                expected = f"expected {len(self.columns)} cells in a row, got {len(row)}"
+                expected = f"expected {len(self.columns)} values in a row, got {len(row)}"
                 raise ValueError(f"{self.key or 'table'}: {expected}")
 
 
-def text(value: object) -> Cell:
+def text(value: object) -> TableValue:
     """Any text from outside, with control characters made visible; None shows as a dash."""
-    return Cell(visible(str(value)) if value not in (None, "") else NONE)
+    return TableValue(visible(str(value)) if value not in (None, "") else NONE)
 
 
-def percent(share: Estimate | float, *, with_n: bool = False) -> Cell:
+def percent(share: Estimate | float, *, with_n: bool = False) -> TableValue:
     """A share in [0, 1] as a percentage; of an estimate with its interval below, and how many it rests on.
 
     NaN, a share of nothing, shows as a dash.
@@ -94,23 +94,23 @@ def percent(share: Estimate | float, *, with_n: bool = False) -> Cell:
     value, low, high = estimate.value, estimate.low, estimate.high
     details = [] if math.isnan(low) else [f"{100 * low:.1f}–{100 * high:.1f}"]
     details += [f"n = {estimate.n:,}"] if with_n else []
-    return Cell(f"{100 * value:.1f} %" if estimate.defined else NONE, value, detail=", ".join(details))
+    return TableValue(f"{100 * value:.1f} %" if estimate.defined else NONE, value, detail=", ".join(details))
 
 
-def coefficient(estimate: Estimate) -> Cell:
+def coefficient(estimate: Estimate) -> TableValue:
     """A coefficient in [-1, 1] with its interval, where it has one, below."""
     value, low, high = estimate.value, estimate.low, estimate.high
-    return Cell(f"{value:+.2f}", value, detail="" if math.isnan(low) else f"{low:+.2f} to {high:+.2f}")
+    return TableValue(f"{value:+.2f}", value, detail="" if math.isnan(low) else f"{low:+.2f} to {high:+.2f}")
 
 
-def shares(summed: float) -> Cell:
+def shares(summed: float) -> TableValue:
     """A number of prompts, or of models, some of which may count by a share."""
-    return Cell(f"{summed:,.0f}" if summed == round(summed) else f"{summed:,.1f}", summed)
+    return TableValue(f"{summed:,.0f}" if summed == round(summed) else f"{summed:,.1f}", summed)
 
 
-def figure(estimate: Estimate, digits: int = 4) -> Cell:
+def figure(estimate: Estimate, digits: int = 4) -> TableValue:
     """An estimate in one line, ``0.4115 [0.3751, 0.4490]``."""
-    return Cell(f"{estimate:.{digits}f}", estimate.value)
+    return TableValue(f"{estimate:.{digits}f}", estimate.value)
 
 
 def table_of(
@@ -122,23 +122,23 @@ def table_of(
     ordered_by: tuple[int, bool] | None = None,
     wide: bool = False,
 ) -> Table:
-    """A table of cells, rates, counts and texts; columns whose cells all sort by value are numeric."""
-    cells = tuple(tuple(map(_cell, row)) for row in rows)
-    texts = {index for row in cells for index, cell in enumerate(row) if cell.sort is None}
-    numeric = frozenset(range(len(columns)) if cells else ()) - texts
-    return Table(tuple(columns), cells, numeric, key, caption, ordered_by, wide)
+    """A table of values, rates, counts and texts; columns whose values all sort by value are numeric."""
+    values = tuple(tuple(map(_value, row)) for row in rows)
+    texts = {index for row in values for index, value in enumerate(row) if value.sort is None}
+    numeric = frozenset(range(len(columns)) if values else ()) - texts
+    return Table(tuple(columns), values, numeric, key, caption, ordered_by, wide)
 
 
-def _cell(value: object) -> Cell:
-    if isinstance(value, Cell):
+def _value(value: object) -> TableValue:
+    if isinstance(value, TableValue):
         return value
     if isinstance(value, Rate):
         return percent(value, with_n=True)
-    return Cell(f"{value:,}", value) if isinstance(value, int) else text(value)
+    return TableValue(f"{value:,}", value) if isinstance(value, int) else text(value)
 
 
 def terminal_lines(table: Table, indent: int = 2) -> Iterator[str]:
-    """Columns side by side under their headers, however wide the terminal is; details behind their cells."""
+    """Columns side by side under their headers, however wide the terminal is; details behind their values."""
     import io
 
     from rich.console import Console
@@ -150,7 +150,7 @@ def terminal_lines(table: Table, indent: int = 2) -> Iterator[str]:
         right = index in table.numeric
         grid.add_column(Text(printable(column)), justify="right" if right else "left", no_wrap=True)
     for row in table.rows:
-        grid.add_row(*(Text(printable(_with_detail(cell))) for cell in row))
+        grid.add_row(*(Text(printable(_with_detail(value))) for value in row))
     lines = io.StringIO()
     Console(file=lines, width=_WIDEST, color_system=None).print(grid)
     yield from (f"{' ' * indent}{line}".rstrip() for line in lines.getvalue().split("\n")[:-1])
@@ -158,7 +158,7 @@ def terminal_lines(table: Table, indent: int = 2) -> Iterator[str]:
 
 def markdown_lines(
     table: Table,
-    disarm: Callable[[str], str] = markdown_cell,
+    disarm: Callable[[str], str] = markdown_value,
     *,
     most_rows: int | None = None,
     aligned: bool = False,
@@ -166,12 +166,12 @@ def markdown_lines(
     """The table in GitHub's Markdown, without its caption.
 
     Args:
-        disarm: what becomes of the texts of headers and cells; by default marks still count.
+        disarm: what becomes of the texts of headers and values; by default marks still count.
         most_rows: so many of the rows at most.
-        aligned: pad the cells, so that the columns line up in a terminal.
+        aligned: pad the values, so that the columns line up in a terminal.
     """
     texts = [[disarm(column) for column in table.columns]]
-    texts += [[disarm(_with_detail(cell)) for cell in row] for row in table.rows[:most_rows]]
+    texts += [[disarm(_with_detail(value)) for value in row] for row in table.rows[:most_rows]]
     widths = [max(map(len, column)) if aligned else 3 for column in zip(*texts, strict=True)]
     rule = []
     for index, width in enumerate(widths):
@@ -183,5 +183,5 @@ def markdown_lines(
         yield f"| {' | '.join(row)} |"
 
 
-def _with_detail(cell: Cell) -> str:
-    return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
+def _with_detail(value: TableValue) -> str:
+    return f"{value.text} ({value.detail})" if value.detail else value.text

@@ -152,7 +152,7 @@ def markdown_line(text: object) -> str:
     return " ".join(str(text).replace("<", "&lt;").split())
 
 
-def markdown_cell(text: object) -> str:
+def markdown_value(text: object) -> str:
     """The same in a table."""
     return markdown_line(text).replace("|", "\\|")
 

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overbench_tasks.display import Cell, figure, markdown_lines, table_of, terminal_lines
+from overbench_tasks.display import TableValue, figure, markdown_lines, table_of, terminal_lines
 from overbench_tasks.metrics import UNDEFINED, Estimate
 from overbench_tasks.text import escaped
 
@@ -15,7 +15,7 @@ TABLE = table_of(
     ("model", "prompts", "rate"),
     [
         ("a|b", 1234, figure(Estimate(0.5, 0.25, 0.75))),
-        ("[red]c", 7, Cell("–", float("nan"), detail="n = 0")),
+        ("[red]c", 7, TableValue("–", float("nan"), detail="n = 0")),
     ],
 )
 

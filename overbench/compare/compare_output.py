@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from overbench.compare.changes import WORD_KINDS, GroupChange, MeasuredChange, PromptPair, RepeatNoise
 from overbench.compare.decision import Decision, TargetComparison
-from overbench_tasks.display import Cell, Table, markdown_lines, shares, table_of, terminal_lines
+from overbench_tasks.display import Table, TableValue, markdown_lines, shares, table_of, terminal_lines
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import escaped, number_of, printable
 
@@ -154,19 +154,19 @@ def _table(decisions: Sequence[Decision]) -> Table:
         metric = f"{decision.change.measure.name} ↓"
         for group in [decision.overall, *shown_groups(decision.change)]:
             name = "all" if group.kind == "all" else f"{group.kind}: {group.name[:SHOWN_CHARS]}"
-            rows.append([Cell(metric), Cell(name), *_figures(group)])
+            rows.append([TableValue(metric), TableValue(name), *_figures(group)])
             metric = ""
     return table_of(_COLUMNS, rows)
 
 
-def _figures(change: GroupChange) -> list[Cell]:
+def _figures(change: GroupChange) -> list[TableValue]:
     low, high = change.interval
     return [
-        Cell(f"{change.n:,}", change.n),
-        Cell(f"{change.base.value:.4f}", change.base.value),
-        Cell(f"{change.new.value:.4f}", change.new.value),
-        Cell(f"{change.increase:+.4f}", change.increase),
-        Cell(f"[{low:+.4f}, {high:+.4f}]", low),
+        TableValue(f"{change.n:,}", change.n),
+        TableValue(f"{change.base.value:.4f}", change.base.value),
+        TableValue(f"{change.new.value:.4f}", change.new.value),
+        TableValue(f"{change.increase:+.4f}", change.increase),
+        TableValue(f"[{low:+.4f}, {high:+.4f}]", low),
         shares(change.only_base),
         shares(change.only_new),
         _p_value(change.p),
@@ -174,8 +174,8 @@ def _figures(change: GroupChange) -> list[Cell]:
     ]
 
 
-def _p_value(p: float) -> Cell:
-    return Cell("" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}", p)
+def _p_value(p: float) -> TableValue:
+    return TableValue("" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}", p)
 
 
 def as_json(comparison: TargetComparison) -> dict[str, Any]:

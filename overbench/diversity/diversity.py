@@ -26,12 +26,12 @@ from overbench.diversity.word_measures import (
     self_bleu,
     words_of,
 )
-from overbench_tasks.display import NONE, Cell, Table, markdown_lines
+from overbench_tasks.display import NONE, Table, TableValue, markdown_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import normalised, read_prompts
 from overbench_tasks.prompts.conversations import prompt_in_context
 from overbench_tasks.prompts.sources import source_file
-from overbench_tasks.text import markdown_cell, number_of, printable
+from overbench_tasks.text import markdown_value, number_of, printable
 
 THRESHOLD: Final = 0.8
 """Two prompts with at least this Jaccard similarity are near duplicates, as for ``overbench aggregate``."""
@@ -141,10 +141,10 @@ class DiversityReport:
             rows.append([f"nearest neighbour of {first.name} in it", NONE, *across])
         table = Table(
             columns=("set", *(diversity.name for diversity in self.sets)),
-            rows=tuple(tuple(map(Cell, row)) for row in rows),
+            rows=tuple(tuple(map(TableValue, row)) for row in rows),
             numeric=frozenset(range(1, len(self.sets) + 1)),
         )
-        yield from markdown_lines(table, lambda text: markdown_cell(printable(text)), aligned=True)
+        yield from markdown_lines(table, lambda text: markdown_value(printable(text)), aligned=True)
         yield ""
         settings = self.settings
         yield (

@@ -9,7 +9,7 @@ from typing import Any, Final
 from overbench.explain.explanation import Explanation, FoundTriggers
 from overbench.explain.trigger_table import gain, summary, trigger_counts, word_form
 from overbench.report.section import Report, Section
-from overbench_tasks.display import Cell, Piece, Table, table_of, terminal_lines
+from overbench_tasks.display import Piece, Table, TableValue, table_of, terminal_lines
 from overbench_tasks.text import excerpt, number_of, printable, visible
 
 IN_TRIGGER, IN_ANOTHER, NEEDED_WITH_OTHERS = 5, 3, 4
@@ -271,19 +271,23 @@ def _trigger_section(
 def _prompt_table(explained: Sequence[Explanation], instruction: str | None) -> Table:
     rows = []
     for explanation in explained:
-        cells: list[object] = [
-            Cell(visible(explanation.prompt), pieces=tuple(pieces(explanation.prompt, explanation.words)))
-        ]
+        shaded_prompt = tuple(pieces(explanation.prompt, explanation.words))
+        values: list[object] = [TableValue(visible(explanation.prompt), pieces=shaded_prompt)]
         if instruction:
             shaded = tuple(pieces(instruction, explanation.sentences)) if explanation.sentences else ()
-            cells.append(Cell(visible(instruction), pieces=shaded) if shaded else None)
+            values.append(TableValue(visible(instruction), pieces=shaded) if shaded else None)
         lines = [state_line(explanation)]
         lines += search_lines(explanation.sentences, "sentence", explanation) if explanation.sentences else ()
         if explanation.earlier:
             lines += search_lines(explanation.earlier, EARLIER_PART, explanation)
         lines += search_lines(explanation.words, "word", explanation) if explanation.words else ()
         rows.append(
-            (*cells, Cell("; ".join(map(printable, lines))), printable(explanation.reply), explanation.calls)
+            (
+                *values,
+                TableValue("; ".join(map(printable, lines))),
+                printable(explanation.reply),
+                explanation.calls,
+            )
         )
     columns = ["Prompt", *(["Instruction"] if instruction else []), "Found", "Reply", "Calls"]
     return table_of(key="prompts", caption="Each prompt", columns=columns, rows=rows, wide=True)

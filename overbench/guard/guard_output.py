@@ -22,13 +22,13 @@ def guard_tables(results: GuardResults) -> Iterator[Table]:
     columns = (f"{safe} blocked", f"{unsafe} blocked", "unscored")
     yield table_of(
         ("set", "guard", *columns),
-        [(rate.set_name, rate.guard, *_cells(rate)) for rate in rates if rate.grouping is None],
+        [(rate.set_name, rate.guard, *_values(rate)) for rate in rates if rate.grouping is None],
         key="guards",
         caption=f"Blocked {what}: false positives (harmless) and recall (harmful), with 95 % intervals",
     )
     for grouping in GROUPINGS:
         rows = [
-            (rate.set_name, rate.value, rate.guard, *_cells(rate))
+            (rate.set_name, rate.value, rate.guard, *_values(rate))
             for rate in sorted(rates, key=lambda rate: (rate.set_name, rate.value or "", rate.guard))
             if rate.grouping == grouping
         ]
@@ -55,7 +55,7 @@ def guard_tables(results: GuardResults) -> Iterator[Table]:
         )
 
 
-def _cells(rate: GuardRates) -> tuple[Rate, Rate, int]:
+def _values(rate: GuardRates) -> tuple[Rate, Rate, int]:
     return rate.false_positives, rate.recall, rate.unscored
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.defences.defences import orders_refusal
-from overbench_tasks.display import Cell, Table, markdown_lines
+from overbench_tasks.display import Table, TableValue, markdown_lines
 from overbench_tasks.outcomes.canary import CANARY, CANARY_KEY
 from overbench_tasks.outcomes.release_files import (
     GAPS_FILE,
@@ -29,7 +29,7 @@ from overbench_tasks.outcomes.release_files import (
 from overbench_tasks.outcomes.target_configs import how_to_fill
 from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.prompts.refreshed import readable
-from overbench_tasks.text import markdown_cell, markdown_line, number_of
+from overbench_tasks.text import markdown_line, markdown_value, number_of
 
 if TYPE_CHECKING:
     from overbench.release.build import Workspace
@@ -213,7 +213,7 @@ def _counts(facts: Mapping[str, Any]) -> str:
         for name, n in facts["categories"].items()
     ]
     of_categories = "\n".join(_table(("category", "overbench", "overbench_hard"), shares, numeric={1, 2}))
-    sources = ", ".join(f"{markdown_cell(source['name'])} ({source['kind']})" for source in facts["sources"])
+    sources = ", ".join(f"{markdown_value(source['name'])} ({source['kind']})" for source in facts["sources"])
     return f"""## Prompts
 
 {of_steps}
@@ -227,7 +227,7 @@ without the words of the frame, is {facts["settings"]["near_duplicates"]} or mor
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int]) -> Iterator[str]:
-    cells = tuple(tuple(map(Cell, row)) for row in rows)
+    cells = tuple(tuple(map(TableValue, row)) for row in rows)
     return markdown_lines(Table(tuple(columns), cells, frozenset(numeric)))
 
 
@@ -415,7 +415,7 @@ def _gaps(workspace: Workspace, gaps: Sequence[Gap]) -> str:
     if not open_gaps:
         return "\n".join([*lines, "None: every target has answered every prompt.", ""])
     lines += ["| target | not asked | unscored |", "| --- | ---: | ---: |"]
-    lines += [f"| {markdown_cell(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
+    lines += [f"| {markdown_value(gap.target)} | {gap.missing:,} | {gap.unscored:,} |" for gap in open_gaps]
     for gap in open_gaps:
         instructions = how_to_fill(
             workspace.inputs.targets.get(gap.target), gap.file, workspace.inputs.labelled_by

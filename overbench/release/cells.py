@@ -10,8 +10,8 @@ Each target goes through these tables, from top to bottom; only one target's ver
 
 This stays SQL over tables that one target after the other fills, and is no function of a list of
 :class:`~overbench_tasks.outcomes.outcome.Outcome`: a release is joined from any number of logs and earlier
-releases, whose verdicts together need not fit in memory. DuckDB keeps them on disk, and only sums of them reach
-Python. The rule of a label is shared with :class:`~overbench_tasks.outcomes.outcome.Outcome` as
+releases, whose verdicts together need not fit in memory. DuckDB keeps them on disk, and only sums of them
+reach Python. The rule of a label is shared with :class:`~overbench_tasks.outcomes.outcome.Outcome` as
 :func:`~overbench_tasks.outcomes.outcome.majority_label_sql`.
 
 The rules of a cell:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from overbench_tasks.display import Cell, table_of, terminal_lines
+from overbench_tasks.display import TableValue, table_of, terminal_lines
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.release_files import (
@@ -297,8 +297,8 @@ def _counts(both: tuple[int, int]) -> str:
     return f"{both[0]:,} -> {both[1]:,}"
 
 
-def _rate_cell(rate: Rate) -> Cell:
-    return Cell(f"{rate:.4f} of {rate.n:,}" if rate.n else "no scored reply", rate.value)
+def _rate_cell(rate: Rate) -> TableValue:
+    return TableValue(f"{rate:.4f} of {rate.n:,}" if rate.n else "no scored reply", rate.value)
 
 
 def _listed(mark: str, prompts: Sequence[MovedPrompt | PromptChange]) -> list[str]:

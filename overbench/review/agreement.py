@@ -256,7 +256,7 @@ def figures(confusion: Confusion, random_seed: int = 0) -> dict[str, Estimate]:
     strata with the given random seed.
     """
     counts, weights = confusion.counts[:, :, :SCORED], confusion.weights()
-    cells = np.tensordot(weights, counts, axes=1)  # (people, labeller)
+    weighed = np.tensordot(weights, counts, axes=1)  # (people, labeller)
     flagged = np.isin(np.arange(SCORED), FLAGGED)
     everywhere = np.ones((SCORED, SCORED), dtype=bool)
     both = np.outer(flagged, flagged)
@@ -271,8 +271,8 @@ def figures(confusion: Confusion, random_seed: int = 0) -> dict[str, Estimate]:
         effective = effective_size(weights, replies)
         return Estimate(value, *wilson_interval(value * effective, effective), int(replies.sum()))
 
-    def drawn_figure(of_cells: Callable[[Array], Array]) -> Estimate:
-        return with_percentiles(float(of_cells(cells)), of_cells(drawn), int(counts.sum()))
+    def drawn_figure(of_counts: Callable[[Array], Array]) -> Estimate:
+        return with_percentiles(float(of_counts(weighed)), of_counts(drawn), int(counts.sum()))
 
     return {
         "precision": share(both, everywhere & flagged),
@@ -284,7 +284,7 @@ def figures(confusion: Confusion, random_seed: int = 0) -> dict[str, Estimate]:
 
 
 def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array:
-    """(draws, people, labeller): weighted cells of bootstrap samples, each stratum resampled by itself."""
+    """(draws, people, labeller): weighted counts of bootstrap samples, each stratum resampled by itself."""
     drawn = np.zeros((DRAWS, SCORED * SCORED))
     for stratum, weight in zip(counts, weights, strict=True):
         if stratum.any():
@@ -292,9 +292,9 @@ def _resampled(counts: Array, weights: Array, rng: np.random.Generator) -> Array
     return drawn.reshape(DRAWS, SCORED, SCORED)
 
 
-def _f1(cells: Array) -> Array:
-    """2 tp / (2 tp + fp + fn), of cells of shape (..., people, labeller)."""
-    by_people, by_labeller = cells[..., FLAGGED, :], cells[..., FLAGGED]
+def _f1(counts: Array) -> Array:
+    """2 tp / (2 tp + fp + fn), of counts of shape (..., people, labeller)."""
+    by_people, by_labeller = counts[..., FLAGGED, :], counts[..., FLAGGED]
     either = by_people.sum(axis=(-1, -2)) + by_labeller.sum(axis=(-1, -2))
     with np.errstate(invalid="ignore"):
         return np.asarray(2 * by_people[..., FLAGGED].sum(axis=(-1, -2)) / either)

@@ -78,7 +78,7 @@ def read_annotations(
     Args:
         files: a labelled file of any origin, or the sheets of one draw, one sheet for each annotator.
         gold: the column of people's labels; several, one for each annotator, separated by commas.
-        label: (cell, file and row) -> the label; None for a blank one.
+        label: (value, file and row) -> the label; None for a blank one.
 
     Raises:
         OverbenchError: a file cannot be read or has no such column, no row has a label, files that are no
@@ -105,7 +105,7 @@ def read_annotations(
         before, seen = len(names), set[str]()
         names += columns if len(columns) > 1 else [stem]
         for where, raw in table:
-            labels = [label(_cell(raw, column, where), where) for column in columns]
+            labels = [label(_value(raw, column, where), where) for column in columns]
             identity, stratum = where, ""
             if key:
                 identity = str(raw.get("id"))
@@ -127,7 +127,7 @@ def read_annotations(
     return Annotations(tuple(names), tuple(rows.values()), key)
 
 
-def _cell(raw: dict[str, Any], column: str, where: str) -> object:
+def _value(raw: dict[str, Any], column: str, where: str) -> object:
     if column not in raw:
         raise OverbenchError(
             f"{where}: no column {column!r}. The row has {', '.join(map(repr, raw))}. Name the file with "
@@ -136,14 +136,14 @@ def _cell(raw: dict[str, Any], column: str, where: str) -> object:
     return raw[column]
 
 
-def cohens_kappa(cells: Array) -> Array:
+def cohens_kappa(counts: Array) -> Array:
     """(observed - expected) / (1 - expected) agreement (Cohen 1960); NaN where expected is 1.
 
     Args:
-        cells: (..., first annotator's label, second annotator's label), counts or weights.
+        counts: (..., first annotator's label, second annotator's label), numbers or weights.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = cells / cells.sum(axis=(-1, -2), keepdims=True)
+        p = counts / counts.sum(axis=(-1, -2), keepdims=True)
         observed = np.trace(p, axis1=-2, axis2=-1)
         expected = (p.sum(axis=-1) * p.sum(axis=-2)).sum(axis=-1)
         return np.asarray(np.where(expected < 1, (observed - expected) / (1 - expected), np.nan))
@@ -222,12 +222,12 @@ def annotator_agreement(
     weights, drawn = _weights(patterns, annotations.key, random_seed)
     words = sorted({label for _, labels in patterns for label in labels}, key=str)
     if len(who) == 2:
-        cells = np.zeros((len(patterns), len(words), len(words)))
+        pairs = np.zeros((len(patterns), len(words), len(words)))
         for index, (_, (label, other)) in enumerate(patterns):
-            cells[index, words.index(label), words.index(other)] = 1
+            pairs[index, words.index(label), words.index(other)] = 1
 
         def kappa(weights: Array) -> Array:
-            return cohens_kappa(np.tensordot(weights, cells, axes=1))
+            return cohens_kappa(np.tensordot(weights, pairs, axes=1))
     else:
         ratings = np.array([[labels.count(word) for word in words] for _, labels in patterns])
 

@@ -149,13 +149,13 @@ def _figures(sizes: Array, harmful: Array, verdicts: Array) -> dict[str, Array]:
     blamed, passed = (
         (sizes * (1 - harmful))[..., verdicts == word].sum(axis=-1) for word in (_HARMFUL, _HARMLESS)
     )
-    cells = np.stack([np.stack([passed, blamed], -1), np.stack([missed, detected], -1)], -2)
+    confusion = np.stack([np.stack([passed, blamed], -1), np.stack([missed, detected], -1)], -2)
     with np.errstate(invalid="ignore"):
         return {
             "precision": detected / (detected + blamed),
             "recall": detected / (detected + missed),
             "F1": 2 * detected / (2 * detected + blamed + missed),
-            "kappa": cohens_kappa(cells),
+            "kappa": cohens_kappa(confusion),
             "passed": missed / (missed + passed),
         }
 

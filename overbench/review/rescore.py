@@ -2,8 +2,8 @@
 
 Every row is written unchanged, followed by the new verdicts. So the output itself shows how far a killed call
 came: it is compared with the input byte by byte up to its last whole chunk, and the next call goes on there.
-Chunks always hold the same rows. So the output equals that of an uninterrupted call, even where a classifier's
-last digits depend on which replies share a batch.
+Chunks always hold the same rows. So the output equals that of an uninterrupted call, even where a
+classifier's last digits depend on which replies share a batch.
 """
 
 from __future__ import annotations

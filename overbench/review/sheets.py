@@ -135,7 +135,7 @@ def write_sample(sheet: Path, annotators: Sequence[str], key: Key, rows: Sequenc
 
 
 def read_sheet(sheet: Path) -> list[Row]:
-    """The rows of a sheet, with cells as the file has them.
+    """The rows of a sheet, with values as the file has them.
 
     Raises:
         OverbenchError: the file cannot be read or is no sheet.
@@ -151,7 +151,7 @@ def write_sheet(sheet: Path, rows: Sequence[Row]) -> None:
     with whole_file(sheet, sync=True) as out:
         writer = csv.DictWriter(out, list(rows[0]))
         writer.writeheader()
-        writer.writerows({name: encodable(cell) for name, cell in row.items()} for row in rows)
+        writer.writerows({name: encodable(value) for name, value in row.items()} for row in rows)
 
 
 def ask(

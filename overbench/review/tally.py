@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from overbench_tasks.display import Cell, figure, table_of, terminal_lines
+from overbench_tasks.display import TableValue, figure, table_of, terminal_lines
 from overbench_tasks.metrics import Rate, document_metrics, unsafe_metrics
 from overbench_tasks.outcomes.reply_rows import ReplyRow
 from overbench_tasks.records import JUDGE_ERROR, Label, Verdict
@@ -116,7 +116,7 @@ class Tally:
         """The report: rates before and after, changes, examples."""
         columns = [("before", "before", self.before), (labeller, "after", self.after)][not self.before :]
         rows = [
-            (metric, *(self._cell(metric, when, of) for _, when, of in columns))
+            (metric, *(self._value(metric, when, of) for _, when, of in columns))
             for metric in (UNSAFE_RATES if self.unsafe else RATES)
         ]
         lines = [*terminal_lines(table_of(("", *(name for name, _, _ in columns)), rows))]
@@ -131,7 +131,7 @@ class Tally:
             lines += change.lines()
         return lines
 
-    def _cell(self, metric: str, when: str, prompts: Counter[Labels]) -> Cell:
+    def _value(self, metric: str, when: str, prompts: Counter[Labels]) -> TableValue:
         if metric == "evasion_rate" and when not in self.judged:
-            return Cell("not measured")
+            return TableValue("not measured")
         return figure(rate(metric_shares(prompts, metric)))

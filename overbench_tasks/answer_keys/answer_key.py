@@ -1,6 +1,6 @@
 """The key of a prompt: the things that its answer must hold, each by one of several alternatives.
 
-In files a key is JSON (in CSV and Parquet it may be JSON in the cell), a list of things::
+In files a key is JSON (in CSV and Parquet it may be JSON in the column), a list of things::
 
     [{"thing": "the wait", "any": [{"number": [2, 3], "unit": "hours"}, "a few hours"]},
      {"thing": "no alcohol", "any": ["alcohol", "drink"]}]
@@ -157,7 +157,7 @@ class AnswerKey:
 
 
 def read_answer_key(value: object, where: str) -> AnswerKey:
-    """The key in a cell of a prompt file.
+    """The key in a column of a prompt file.
 
     Args:
         value: a list of things, or its JSON. Fields that are null count as absent: Parquet has a null for

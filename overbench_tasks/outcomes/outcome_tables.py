@@ -165,9 +165,9 @@ def _outcome(row: dict[str, Any], where: str) -> OutcomeRow:
     word = row["outcome"]
     label = OUTCOMES.get(word.strip().casefold()) if isinstance(word, str) else None
     if label is None:
-        cell = "nothing" if _blank(word) else repr(excerpt(str(word)))
+        shown = "nothing" if _blank(word) else repr(excerpt(str(word)))
         raise OverbenchError(
-            f"{where}: expected an outcome out of {', '.join(OUTCOMES)}, found {cell}. Write it as one of "
+            f"{where}: expected an outcome out of {', '.join(OUTCOMES)}, found {shown}. Write it as one of "
             'these, "empty" where the model gave no text, or remove the row.'
         )
     reply = row.get("reply")

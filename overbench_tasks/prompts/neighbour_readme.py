@@ -26,7 +26,7 @@ def neighbour_table() -> Iterator[str]:
     yield "| task | prompts | rows | on the hub | file | licence |"
     yield "| --- | --- | ---: | --- | --- | --- |"
     for task, neighbour in NEIGHBOURS.items():
-        cells = (
+        values = (
             f"`{task}`",
             neighbour.prompt_label,
             neighbour.asked or f"{neighbour.published:,}",
@@ -34,7 +34,7 @@ def neighbour_table() -> Iterator[str]:
             f"`{neighbour.file}`",
             _licence(neighbour.licence),
         )
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join(values)} |"
 
 
 def _on_the_hub(neighbour: Neighbour) -> str:

@@ -205,7 +205,7 @@ def test_the_tables_of_settings_are_the_settings() -> None:
     text = (REPOSITORY / "docs/background/judge.md").read_text(encoding="utf-8")
     judge, classifier = (
         text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-        for heading in ("Settings of the judge", "A refusal detector as labeller")
+        for heading in ("Settings of the judge", "A classifier as labeller")
     )
     row = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
     assert sorted((name, default.strip("`").casefold()) for name, default in row.findall(judge)) == sorted(

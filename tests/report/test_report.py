@@ -19,7 +19,7 @@ from conftest import ANSWER, REFUSAL, overbench
 from overbench.report.report_inputs import read_inputs
 from overbench.report.sections.prompts_section import shade, shaded
 from overbench.report.write_report import build, html, make_report, markdown
-from overbench_tasks.display import Cell, percent, table_of, text
+from overbench_tasks.display import TableValue, percent, table_of, text
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Estimate, Rate
 from overbench_tasks.prompts.sources import BUNDLED
@@ -444,16 +444,16 @@ def test_shading_loses_nothing(prompt: str, rates: dict[str, float]) -> None:
 
 def test_cells() -> None:
     estimate = Estimate(0.123, 0.1, 0.15, 7)
-    assert percent(estimate, with_n=True) == Cell("12.3 %", 0.123, detail="10.0–15.0, n = 7")
-    assert percent(estimate).detail == "10.0–15.0" and percent(0.123) == Cell("12.3 %", 0.123)
+    assert percent(estimate, with_n=True) == TableValue("12.3 %", 0.123, detail="10.0–15.0, n = 7")
+    assert percent(estimate).detail == "10.0–15.0" and percent(0.123) == TableValue("12.3 %", 0.123)
     nothing = percent(Rate(0, 0), with_n=True)
     assert (nothing.text, nothing.detail) == ("–", "n = 0") and percent(math.nan).sort_key == "-1e9"
     assert text(None).text == text("").text == "–" and text(0).text == "0"
     assert text("\u202e").text == "‹U+202E›"
     table = table_of(key="k", caption="c", columns=("a", "b"), rows=[["x", 1234]])
-    assert table.numeric == {1} and table.rows == ((text("x"), Cell("1,234", 1234)),)
+    assert table.numeric == {1} and table.rows == ((text("x"), TableValue("1,234", 1234)),)
     assert table.rows[0][1].sort_key == "1234.0"
-    with pytest.raises(ValueError, match="expected 2 cells in a row, got 1"):
+    with pytest.raises(ValueError, match="expected 2 values in a row, got 1"):
         table_of(key="k", caption="c", columns=("a", "b"), rows=[[text("x")]])
 
 

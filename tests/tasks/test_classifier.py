@@ -1,4 +1,4 @@
-"""The refusal detector: a real, tiny transformers model with weights made by hand, saved to disk."""
+"""The refusal classifier: a real, tiny transformers model with weights made by hand, saved to disk."""
 
 from __future__ import annotations
 

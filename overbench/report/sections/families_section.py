@@ -17,7 +17,7 @@ from overbench.report.set_parts import PromptSet
 from overbench.report.stats.correlations import FEWEST, no_correlation, rank_correlation
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench.report.stats.rates import osr, osr_of_group
-from overbench_tasks.display import NONE, Cell, Table, coefficient, table_of
+from overbench_tasks.display import NONE, Table, TableValue, coefficient, table_of
 from overbench_tasks.metrics import Rate
 from overbench_tasks.text import number_of
 
@@ -128,10 +128,10 @@ def _family_table(
     for family in families:
         targets = sorted(of_family[family], key=lambda target: (rates[target].value, target))
         ends = [
-            Cell(f"{100 * rates[target].value:.1f} %", rates[target].value, detail=inputs.names[target])
+            TableValue(f"{100 * rates[target].value:.1f} %", rates[target].value, detail=inputs.names[target])
             for target in (targets[0], *targets[1:][-1:])
         ]
-        ends += [Cell(NONE, math.nan)] * (2 - len(ends))
+        ends += [TableValue(NONE, math.nan)] * (2 - len(ends))
         of_sets = (osr_of_group(prompts.matrix, targets) for prompts in sets)
         sizes = [facts[target].size for target in targets if not math.isnan(facts[target].size)]
         months = [facts[target].released for target in targets if facts[target].released]
@@ -176,8 +176,8 @@ def _trends(
             shares = matrix.values[:, [matrix.targets.index(target) for target in targets]]
             correlation = rank_correlation(shares, values)
             if correlation is None:
-                why_not = Cell(NONE, math.nan, detail=no_correlation(shares, values))
-                rows.append((name, what, n, why_not, Cell(NONE, math.nan)))
+                why_not = TableValue(NONE, math.nan, detail=no_correlation(shares, values))
+                rows.append((name, what, n, why_not, TableValue(NONE, math.nan)))
             else:
                 rows.append((name, what, n, coefficient(correlation.rho), coefficient(correlation.tau)))
     if not rows:

@@ -10,7 +10,7 @@ from overbench.report.report_sources import Setting
 from overbench.report.section import Section
 from overbench.report.stats.configurations import GridCell, grid_cells, grids
 from overbench.report.stats.matrix import ResponseMatrix
-from overbench_tasks.display import NONE, Cell, Table, percent, table_of
+from overbench_tasks.display import NONE, Table, TableValue, percent, table_of
 from overbench_tasks.outcomes.target_names import system_name
 from overbench_tasks.text import excerpt
 
@@ -78,12 +78,12 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
 
 def _row(cell: GridCell, setting: Setting) -> Iterator[object]:
     system = setting.target.system_instruction
-    yield Cell(system_name(setting.target), detail=excerpt(system)) if system else "none"
+    yield TableValue(system_name(setting.target), detail=excerpt(system)) if system else "none"
     yield setting.decoding or _drawn(setting)
     yield cell.rate
     yield _points(cell)
     # At temperature 0 there is one reply to each prompt.
-    yield percent(cell.split) if setting.target.drawn["temperature"] else Cell(NONE, math.nan)
+    yield percent(cell.split) if setting.target.drawn["temperature"] else TableValue(NONE, math.nan)
 
 
 def _drawn(setting: Setting) -> str:
@@ -91,9 +91,9 @@ def _drawn(setting: Setting) -> str:
     return f"temperature {temperature}" if temperature else "greedy"
 
 
-def _points(cell: GridCell) -> Cell:
+def _points(cell: GridCell) -> TableValue:
     if math.isnan(cell.difference):
-        return Cell(NONE, math.nan)
+        return TableValue(NONE, math.nan)
     low, high = cell.interval
     detail = f"{100 * low:+.1f} to {100 * high:+.1f}, n = {cell.common:,}"
-    return Cell(f"{100 * cell.difference:+.1f}", cell.difference, detail=detail)
+    return TableValue(f"{100 * cell.difference:+.1f}", cell.difference, detail=detail)

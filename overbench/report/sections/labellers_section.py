@@ -5,7 +5,7 @@ from __future__ import annotations
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section
 from overbench.report.stats.labeller_agreement import LabellerComparison, compare_labellers, refusal_rate
-from overbench_tasks.display import NONE, Cell, Table, percent, table_of, text
+from overbench_tasks.display import NONE, Table, TableValue, percent, table_of, text
 from overbench_tasks.text import number_of, shorten, visible
 
 REPLY_CHARS = 400
@@ -44,7 +44,7 @@ def _rates(inputs: Inputs, comparison: LabellerComparison) -> Table:
             inputs.names.get(target, target),
             side,
             *(
-                refusal_rate(by[name]) if name in by else Cell(NONE, float("nan"))
+                refusal_rate(by[name]) if name in by else TableValue(NONE, float("nan"))
                 for name in comparison.labellers
             ),
         )
@@ -63,9 +63,9 @@ def _pairs(comparison: LabellerComparison) -> Table:
     rows = []
     for pair in comparison.pairs:
         kappa = pair.kappa()
-        shown = Cell(NONE, kappa.value)
+        shown = TableValue(NONE, kappa.value)
         if kappa.defined:
-            shown = Cell(f"{kappa.value:.2f}", kappa.value, detail=f"{kappa.low:.2f}–{kappa.high:.2f}")
+            shown = TableValue(f"{kappa.value:.2f}", kappa.value, detail=f"{kappa.low:.2f}–{kappa.high:.2f}")
         first, second = pair.rates
         rows.append((pair.first, pair.second, pair.n, first, second, percent(pair.alike), shown))
     columns = (

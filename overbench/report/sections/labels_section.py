@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section, category_name
 from overbench.report.stats.matrix import MISSING, LabelCount
-from overbench_tasks.display import NONE, Cell, Table, percent, shares, table_of, text
+from overbench_tasks.display import NONE, Table, TableValue, percent, shares, table_of, text
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.outcome_tables import BY
@@ -128,10 +128,10 @@ def _blocks_table(inputs: Inputs) -> Table | None:
     )
 
 
-def _evasive(count: LabelCount, detecting: Container[str]) -> Cell:
+def _evasive(count: LabelCount, detecting: Container[str]) -> TableValue:
     """The number of evasive replies, if the labeller can detect them."""
     if count.labelled_by not in detecting:
-        return Cell("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
+        return TableValue("not measured", math.nan, detail=f"labelled by {count.labelled_by}")
     return shares(count.labels["evasive"])
 
 

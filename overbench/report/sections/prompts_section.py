@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section, category_name
 from overbench.report.stats.rates import FeatureRate, feature_key, osr_by_feature
-from overbench_tasks.display import Cell, Piece, Table, shares, table_of
+from overbench_tasks.display import Piece, Table, TableValue, shares, table_of
 from overbench_tasks.text import number_of, visible
 
 if TYPE_CHECKING:
@@ -91,10 +91,12 @@ def _refused_prompts(inputs: Inputs) -> _RefusedPrompts:
     )
 
 
-def _shaded_prompt(inputs: Inputs, refused: _RefusedPrompts, row: int, rates: Mapping[str, float]) -> Cell:
+def _shaded_prompt(
+    inputs: Inputs, refused: _RefusedPrompts, row: int, rates: Mapping[str, float]
+) -> TableValue:
     prompt = inputs.texts[inputs.main.matrix.prompt_ids[row]]
     words = {word: rates.get(feature_key(word), math.nan) for word in refused.words[row]}
-    return Cell(prompt, pieces=shaded(prompt, words))
+    return TableValue(prompt, pieces=shaded(prompt, words))
 
 
 def _most_refused_table(inputs: Inputs, refused: _RefusedPrompts) -> Table:
@@ -109,7 +111,7 @@ def _most_refused_table(inputs: Inputs, refused: _RefusedPrompts) -> Table:
         rows=(
             (
                 _shaded_prompt(inputs, refused, row, rates),
-                Cell(
+                TableValue(
                     f"{shares(refused.votes[row]).text} of {refused.answers[row]}", float(refused.votes[row])
                 ),
                 category_name(matrix.categories[row]),

@@ -20,7 +20,7 @@ from overbench.report.stats.rates import (
     osr,
 )
 from overbench.review.tally import AT_THE_LIMIT, LABELS_DO_NOT_FIT, NOT_TOLD_FROM_ZERO
-from overbench_tasks.display import NONE, Cell, Table, percent, table_of
+from overbench_tasks.display import NONE, Table, TableValue, percent, table_of
 from overbench_tasks.metrics import Rate
 from overbench_tasks.refusal.reply_style import FEWEST_REFUSALS, STOCK_SHARE, StyleName
 from overbench_tasks.text import number_of
@@ -121,7 +121,7 @@ def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
     )
 
 
-def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
+def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> TableValue:
     # A hard set is counted as a part of the whole.
     has_own_counts = any(count.set_name == prompts.name for count in inputs.labels)
     counted_as = prompts.name if has_own_counts else inputs.main.name
@@ -133,7 +133,7 @@ def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
         (inputs.label_errors[name, style] for name in labellers if (name, style) in inputs.label_errors), None
     )
     if errors is None or target not in prompts.matrix.targets:
-        return Cell(NONE, math.nan)
+        return TableValue(NONE, math.nan)
     values = prompts.matrix.column(target)
     scored = values != MISSING
     withheld = 0.0
@@ -143,7 +143,7 @@ def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> Cell:
         withheld = float(of_target.clip(max=values)[scored].mean())
     corrected = _corrected(errors, Counter(values[scored].tolist()), withheld)
     if isinstance(corrected, str):  # no scored reply, or a labeller no better than chance
-        return Cell(NONE, math.nan)
+        return TableValue(NONE, math.nan)
     cell = percent(corrected)
     warnings = (
         (NOT_TOLD_FROM_ZERO, corrected.told_from_zero),

@@ -7,7 +7,7 @@ import math
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section
 from overbench.report.stats.comparisons import compare_pairs
-from overbench_tasks.display import NONE, Cell, shares, table_of
+from overbench_tasks.display import NONE, TableValue, shares, table_of
 from overbench_tasks.text import number_of
 
 _OF_SHARES = (
@@ -64,11 +64,11 @@ def significance_section(inputs: Inputs) -> Section | None:
     )
 
 
-def _points(difference: float, low: float, high: float) -> Cell:
+def _points(difference: float, low: float, high: float) -> TableValue:
     if math.isnan(difference):
-        return Cell(NONE, difference)
-    return Cell(f"{100 * difference:+.1f}", difference, detail=f"{100 * low:+.1f} to {100 * high:+.1f}")
+        return TableValue(NONE, difference)
+    return TableValue(f"{100 * difference:+.1f}", difference, detail=f"{100 * low:+.1f} to {100 * high:+.1f}")
 
 
-def _p_value(p: float) -> Cell:
-    return Cell(NONE if math.isnan(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}", p)
+def _p_value(p: float) -> TableValue:
+    return TableValue(NONE if math.isnan(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}", p)

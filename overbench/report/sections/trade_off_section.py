@@ -14,7 +14,7 @@ from overbench.report.section import Section
 from overbench.report.set_parts import PromptSet, UnsafeSet
 from overbench.report.stats.correlations import RankCorrelation
 from overbench.report.stats.trade_off import TradeOff, going_together, trade_offs
-from overbench_tasks.display import NONE, Cell, Table, coefficient, percent, table_of
+from overbench_tasks.display import NONE, Table, TableValue, coefficient, percent, table_of
 from overbench_tasks.text import number_of
 
 WITHOUT_UNSAFE = (
@@ -165,7 +165,7 @@ def _table(inputs: Inputs, key: str, pair: Pair, models: list[TradeOff]) -> Tabl
     rows: list[tuple[object, ...]] = []
     with_pairs = any(model.pair_accuracy is not None for model in models)
     for model in models:
-        pair_accuracy = model.pair_accuracy or Cell(NONE, math.nan)
+        pair_accuracy = model.pair_accuracy or TableValue(NONE, math.nan)
         rows.append(
             (
                 inputs.names[model.target],
@@ -232,7 +232,7 @@ def _sentence(correlated: Correlated) -> str:
 def _correlations(correlated: list[Correlated]) -> Table:
     rows = []
     for (safe, unsafe), correlation, why_not in correlated:
-        cells = [Cell(NONE, math.nan, detail=why_not), Cell(NONE, math.nan)]
+        cells = [TableValue(NONE, math.nan, detail=why_not), TableValue(NONE, math.nan)]
         if correlation is not None:
             cells = [coefficient(correlation.rho), coefficient(correlation.tau)]
         rows.append((safe.title, unsafe.title, len(_trade_offs((safe, unsafe))), *cells))

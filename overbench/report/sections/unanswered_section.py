@@ -15,7 +15,7 @@ from overbench.report.report_sources import ALL, HARD
 from overbench.report.section import Section
 from overbench.report.sections.labels_section import labellers_that_detect_evasion
 from overbench.report.stats.matrix import LabelCount
-from overbench_tasks.display import NONE, Cell, Table, percent, shares, table_of, text
+from overbench_tasks.display import NONE, Table, TableValue, percent, shares, table_of, text
 from overbench_tasks.labellers.rules_labeller import about_other_versions
 from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.answer_rates import answer_measures
@@ -236,11 +236,11 @@ def _picture(inputs: Inputs, stacks: list[Stack]) -> Iterator[StackedChart]:
 def _table(inputs: Inputs, stacks: list[Stack]) -> Table:
     detecting = labellers_that_detect_evasion(inputs)
 
-    def cell(stack: Stack, kind: str) -> Cell:
+    def cell(stack: Stack, kind: str) -> TableValue:
         not_measured = (kind == "evasive" and stack.count.labelled_by not in detecting) or (
             kind in ("diluted", "cut") and not stack.keyed
         )
-        return Cell(NONE, math.nan) if not_measured else shares(stack.kinds[kind])
+        return TableValue(NONE, math.nan) if not_measured else shares(stack.kinds[kind])
 
     return table_of(
         key="unanswered",

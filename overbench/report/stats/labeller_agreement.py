@@ -77,9 +77,9 @@ class PairAgreement:
 
         if not self.n:
             return UNDEFINED
-        cells = np.array([self.both, self.only_first, self.only_second, self.neither], dtype=float)
-        drawn = drawn_counts(cells, DRAWS, np.random.default_rng(random_seed))
-        kappa = float(cohens_kappa(cells.reshape(2, 2)))
+        counts = np.array([self.both, self.only_first, self.only_second, self.neither], dtype=float)
+        drawn = drawn_counts(counts, DRAWS, np.random.default_rng(random_seed))
+        kappa = float(cohens_kappa(counts.reshape(2, 2)))
         return with_percentiles(kappa, cohens_kappa(drawn.reshape(-1, 2, 2)), self.n)
 
 
@@ -128,7 +128,7 @@ def compare_labellers(logs: Sequence[Log]) -> LabellerComparison | None:
     if not any(label != "unscored" for *_, labels in ways for label in labels):
         return None
     counts: dict[tuple[str, str], dict[str, Counter[Label]]] = defaultdict(lambda: defaultdict(Counter))
-    cells: dict[tuple[str, str], Counter[tuple[bool, bool]]] = defaultdict(Counter)
+    agreements: dict[tuple[str, str], Counter[tuple[bool, bool]]] = defaultdict(Counter)
     for (target, side, names, labels), n in ways.items():
         for name, label in zip(names, labels, strict=True):
             counts[target, side][name][label] += n
@@ -136,20 +136,20 @@ def compare_labellers(logs: Sequence[Log]) -> LabellerComparison | None:
             name: label in DECLINES for name, label in zip(names, labels, strict=True) if label != "unscored"
         }
         for first, second in combinations(scored, 2):
-            cells[first, second][scored[first], scored[second]] += n
+            agreements[first, second][scored[first], scored[second]] += n
     others = sorted({name for counted in counts.values() for name in counted} - {KEYWORDS, RULES})
     labellers = (KEYWORDS, RULES, *others)
     pairs = [
         PairAgreement(
             first=first,
             second=second,
-            both=cells[first, second][True, True],
-            only_first=cells[first, second][True, False],
-            only_second=cells[first, second][False, True],
-            neither=cells[first, second][False, False],
+            both=agreements[first, second][True, True],
+            only_first=agreements[first, second][True, False],
+            only_second=agreements[first, second][False, True],
+            neither=agreements[first, second][False, False],
         )
         for first, second in combinations(labellers, 2)
-        if (first, second) in cells
+        if (first, second) in agreements
     ]
     return LabellerComparison(
         labellers=labellers,
