@@ -31,6 +31,7 @@ MOVED = {
     "generators.gates": "generators.prompt_filters",
     "generators.models.registry": "generators.models.catalogue",
     "generators.refresh.gating": "generators.refresh.filtering",
+    "generators.release.cells": "overbench.release.matrix_entries",
     "generators.release.outcomes": "overbench_tasks.outcomes.outcome_tables",
     "generators.release.read": "overbench_tasks.outcomes.release_files",
     "generators.rewrite.local_gates": "generators.rewrite.local_filters",

@@ -1,7 +1,7 @@
 """From refresh runs and lm-eval logs to a release: ``overbench aggregate``.
 
     sources -> records -> prompts (one per text)                                          build
-    logs, runs, earlier releases -> verdicts -> cells (one per prompt and target)         cells
+    logs, runs, earlier releases -> verdicts -> entries (one per prompt and target)         entries
     prompts - near duplicates + categories -> OVERBENCH; refused by enough targets -> OVERBENCH-HARD     write
 
 Works in a DuckDB database in memory, which spills what does not fit into a folder beside the release.
@@ -24,8 +24,8 @@ from overbench.release.build import (
     hard_targets,
     read_prompts,
 )
-from overbench.release.cells import join_verdicts
 from overbench.release.database import Database, open_database
+from overbench.release.matrix_entries import join_verdicts
 from overbench.release.paired_prompts import check_pairs, settle_pairs
 from overbench.release.release_inputs import (
     ReleaseInputs,
@@ -66,7 +66,7 @@ def aggregate(
 
     New inputs override an earlier release: verdicts from logs and runs replace those of the release for the
     same prompt and target. So no reply counts twice if a release is given with the logs it was made of
-    (:mod:`overbench.release.cells`).
+    (:mod:`overbench.release.matrix_entries`).
 
     Args:
         runs: refresh runs, prompt files, earlier releases. Where a prompt is in several, the first decides

@@ -3,7 +3,8 @@
     records         a row per row of a source
     prompts         a row per text
     unsafe_prompts  the numbers of those that should be refused
-    cells           a label and a share of refusals per prompt and target (:mod:`overbench.release.cells`)
+    entries         of the response matrix, a label and a share of refusals per prompt and target
+                    (:mod:`overbench.release.matrix_entries`)
     kept            the numbers of the harmless prompts that stay
     kept_unsafe     those of the unsafe ones
     hard            those of the kept ones that enough targets refuse, of those that may choose
@@ -44,7 +45,7 @@ class Workspace:
     """A release in the making.
 
     Attributes:
-        database: with the tables records, prompts, unsafe_prompts, cells and, at the end, kept and
+        database: with the tables records, prompts, unsafe_prompts, entries and, at the end, kept and
             kept_unsafe.
         inputs: what it is made of.
         category_judge: the model that gives a category to prompts without one; None: keywords do.
@@ -171,7 +172,7 @@ def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int
     join = _SIDES[table]
     query = f"""
         SELECT number, prompt, messages FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
-            SELECT number, count(*) AS answered FROM cells WHERE label != 'unscored' GROUP BY number)
+            SELECT number, count(*) AS answered FROM entries WHERE label != 'unscored' GROUP BY number)
         USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
     rows = [row for batch in workspace.database.batches(query) for row in batch]
     texts = [compared_text(prompt, messages) for _, prompt, messages in rows]
@@ -248,7 +249,7 @@ def choose_hard(workspace: Workspace, report_progress: ReportProgress) -> list[s
     workspace.database.connection.execute(
         """CREATE TABLE hard AS SELECT number FROM (
                SELECT number, sum(share::DOUBLE) AS refusals, max(share::DOUBLE) AS highest
-               FROM (SELECT *, list_extract(?::INTEGER[], target + 1) AS checkpoint FROM cells)
+               FROM (SELECT *, list_extract(?::INTEGER[], target + 1) AS checkpoint FROM entries)
                JOIN kept USING (number) WHERE share > 0 AND checkpoint IS NOT NULL
                GROUP BY number, checkpoint)
            GROUP BY number HAVING sum(refusals) > ? - 1e-4 AND sum(highest) > ? - 1e-4""",
@@ -272,7 +273,7 @@ def drop_refused_by_none(workspace: Workspace, report_progress: ReportProgress) 
         return
     workspace.database.connection.execute(
         """DELETE FROM kept WHERE number IN (
-               SELECT number FROM cells WHERE label != 'unscored' GROUP BY number
+               SELECT number FROM entries WHERE label != 'unscored' GROUP BY number
                HAVING count(*) = ? AND max(share) = 0)""",
         [len(workspace.inputs.targets)],
     )
@@ -282,11 +283,11 @@ def drop_refused_by_none(workspace: Workspace, report_progress: ReportProgress) 
 
 
 def matrix_counts(workspace: Workspace) -> dict[str, int]:
-    """Of the kept prompts: how many cells, verdicts and conflicts, and how many are unscored or refused."""
+    """Of the kept prompts: how many entries, verdicts and conflicts, and how many are unscored or refused."""
     [row] = workspace.database.connection.execute("""
         SELECT count(*), coalesce(sum(verdicts), 0), count(*) FILTER (conflict),
                count(*) FILTER (label = 'unscored'), count(*) FILTER (label = 'refused')
-        FROM cells SEMI JOIN kept USING (number)""").fetchall()
+        FROM entries SEMI JOIN kept USING (number)""").fetchall()
     names = ("cells", "verdicts", "conflicts", "unscored", "refused")
     return dict(zip(names, map(int, row), strict=True))
 

@@ -100,7 +100,7 @@ class PromptFigures:
 
 
 def prompt_figures(workspace: Workspace) -> PromptFigures:
-    """Counted in the kept prompts and their cells."""
+    """Counted in the kept prompts and their entries."""
     bare = [
         number
         for number, target in enumerate(workspace.inputs.targets.values())
@@ -112,7 +112,7 @@ def prompt_figures(workspace: Workspace) -> PromptFigures:
            FROM prompts SEMI JOIN kept USING (number) LEFT JOIN (
                SELECT number, count(*) FILTER (label = 'refused') AS refusing,
                       bool_or(label = 'refused' AND list_contains(?::INTEGER[], target)) AS by_bare
-               FROM cells GROUP BY number) USING (number)""",
+               FROM entries GROUP BY number) USING (number)""",
         [bare],
     ).fetchall()
     return PromptFigures(*map(int, row))
@@ -227,8 +227,8 @@ without the words of the frame, is {facts["settings"]["near_duplicates"]} or mor
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int]) -> Iterator[str]:
-    cells = tuple(tuple(map(TableValue, row)) for row in rows)
-    return markdown_lines(Table(tuple(columns), cells, frozenset(numeric)))
+    values = tuple(tuple(map(TableValue, row)) for row in rows)
+    return markdown_lines(Table(tuple(columns), values, frozenset(numeric)))
 
 
 def hard_rule(settings: Mapping[str, Any]) -> str:
@@ -347,7 +347,7 @@ def _share(n: int, total: int) -> str:
 
 _OPEN: Final = """
 SELECT id, prompt FROM prompts SEMI JOIN kept USING (number)
-ANTI JOIN (SELECT number FROM cells WHERE target = ? AND label != 'unscored') USING (number) ORDER BY id"""
+ANTI JOIN (SELECT number FROM entries WHERE target = ? AND label != 'unscored') USING (number) ORDER BY id"""
 
 
 @dataclass(frozen=True)
@@ -381,7 +381,7 @@ def find_gaps(workspace: Workspace) -> list[Gap]:
 def _gap(workspace: Workspace, number: int, name: str) -> Gap:
     [(missing, unscored)] = workspace.database.connection.execute(
         """SELECT count(*) FILTER (label IS NULL), count(*) FILTER (label = 'unscored')
-           FROM kept LEFT JOIN (SELECT * FROM cells WHERE target = ?) USING (number)""",
+           FROM kept LEFT JOIN (SELECT * FROM entries WHERE target = ?) USING (number)""",
         [number],
     ).fetchall()
     file = f"{GAPS_FOLDER}/{number + 1:02}-{readable(name)}.jsonl" if missing + unscored else None

@@ -1,4 +1,4 @@
-"""``overbench diff OLD NEW``: changed prompts, cells and rates between two versions of a release.
+"""``overbench diff OLD NEW``: changed prompts, entries and rates between two versions of a release.
 
 DuckDB reads the files where they lie, so releases of the paper's size need no more memory than small ones.
 """
@@ -39,7 +39,8 @@ COMPARED: Final = (
     "moderation",
     *OPTIONAL,
 )
-"""The columns whose change is a change of a prompt. Who refused and answered it are cells, counted apart."""
+"""The columns whose change is a change of a prompt. Who refused and answered it are entries of the
+matrix, counted apart."""
 EXAMPLES: Final = 5
 SHOWN_CHARS: Final = 90
 MEMORY_LIMIT: Final = "2GB"
@@ -64,8 +65,8 @@ class PromptChange:
 
 
 @dataclass(frozen=True)
-class CellChange:
-    """How many of a target's cells went from one label to another."""
+class EntryChange:
+    """How many of a target's entries went from one label to another."""
 
     target: str
     old: str
@@ -106,9 +107,9 @@ class ReleaseDiff:
         changed: prompts of both, see :data:`COMPARED`.
         unsafe, unsafe_added, unsafe_removed, unsafe_changed: the same of unsafe prompts.
         hard_in, hard_out: prompts that came to or left the hard set, for whatever reason.
-        cells_added, cells_removed: cells (prompt, target) of one release only.
+        cells_added, cells_removed: entries (prompt, target) of one release only.
         cells_changed: those of both with another label.
-        targets_added, targets_removed: targets with cells in one release only.
+        targets_added, targets_removed: targets with entries in one release only.
         rates: of all targets of either.
     """
 
@@ -128,7 +129,7 @@ class ReleaseDiff:
     hard_out: tuple[MovedPrompt, ...]
     cells_added: int
     cells_removed: int
-    cells_changed: tuple[CellChange, ...]
+    cells_changed: tuple[EntryChange, ...]
     targets_added: tuple[str, ...]
     targets_removed: tuple[str, ...]
     rates: tuple[RateChange, ...]
@@ -168,14 +169,14 @@ class ReleaseDiff:
         lines += [f"  - target {printable(target)}" for target in self.targets_removed]
         columns = ("OSR", "old", "new", "on the prompts of both: old", "new")
         rates = [
-            (change.target, *map(_rate_cell, (change.old, change.new, change.common_old, change.common_new)))
+            (change.target, *map(_rate_value, (change.old, change.new, change.common_old, change.common_new)))
             for change in self.rates
         ]
         return [*lines, *terminal_lines(table_of(columns, rates), indent=0)]
 
 
 def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff:
-    """Compare two releases, prompts by id and cells by id and target.
+    """Compare two releases, prompts by id and entries by id and target.
 
     Raises:
         OverbenchError: one is no release, or a file of it cannot be read or lacks a column.
@@ -213,7 +214,7 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
             hard_out=_only_in(database, "old_hard", "new_hard"),
             cells_added=cells_added,
             cells_removed=cells_removed,
-            cells_changed=tuple(CellChange(*row) for row in changes),
+            cells_changed=tuple(EntryChange(*row) for row in changes),
             targets_added=tuple(sorted(after - before)),
             targets_removed=tuple(sorted(before - after)),
             rates=_rates(database, sorted(before | after)),
@@ -297,7 +298,7 @@ def _counts(both: tuple[int, int]) -> str:
     return f"{both[0]:,} -> {both[1]:,}"
 
 
-def _rate_cell(rate: Rate) -> TableValue:
+def _rate_value(rate: Rate) -> TableValue:
     return TableValue(f"{rate:.4f} of {rate.n:,}" if rate.n else "no scored reply", rate.value)
 
 

@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from overbench.release.build import Workspace, keep_all, read_prompts
-from overbench.release.cells import join_verdicts
 from overbench.release.database import Database, open_database
+from overbench.release.matrix_entries import join_verdicts
 from overbench.release.paired_prompts import settle_pairs
 from overbench.release.release_inputs import Log, PromptSource, ReleaseInputs, one_labeller, release_source
 from overbench.release.release_settings import EngineSettings
-from overbench.release.write_release import cell_schema, cell_tables, prompt_schema, prompt_tables
+from overbench.release.write_release import entry_schema, entry_tables, prompt_schema, prompt_tables
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import Release, with_whose_features
 from overbench_tasks.outcomes.target_configs import joined
@@ -37,12 +37,12 @@ class AnsweredPrompts:
 
     Attributes:
         prompts: :data:`PROMPT_COLUMNS` and more, as :meth:`Release.prompts` gives them.
-        cells: as :meth:`Release.matrix` gives them.
-        targets: in their order, those without a cell included.
+        entries: as :meth:`Release.matrix` gives them.
+        targets: in their order, those without an entry included.
     """
 
     prompts: pyarrow.Table
-    cells: pyarrow.Table
+    entries: pyarrow.Table
     targets: tuple[str, ...]
 
 
@@ -52,7 +52,7 @@ class JoinedOutcomes:
 
     Attributes:
         unsafe: None where there are no unsafe prompts.
-        quotes: (id, target) -> the beginning of a refused reply, of each cell that has one in the logs.
+        quotes: (id, target) -> the beginning of a refused reply, of each entry that has one in the logs.
         strangers: task -> replies to prompts that the set does not have.
         notes: what people must know of the logs, such as one that was cut off.
     """
@@ -98,9 +98,10 @@ def join_outcomes(
 
     Args:
         logs: at least one, unless there are outcomes or runs.
-        earlier: a release whose prompts and cells stand; the logs add the cells that it lacks. None: the
+        earlier: a release whose prompts and entries stand; the logs add the entries that it lacks. None: the
             prompts are those of the logs, all of them.
-        outcomes: tables that add cells to these prompts; without logs and an earlier release, their prompts.
+        outcomes: tables that add entries to these prompts; without logs and an earlier release, their
+            prompts.
         runs: refresh runs whose prompts and replies these are, without logs and an earlier release.
 
     Raises:
@@ -168,16 +169,16 @@ def _inputs(
 def _answered(
     workspace: Workspace, kept: str, *, filed: bool, prompts: pyarrow.Table | None = None
 ) -> AnsweredPrompts:
-    """The prompts that a table of numbers keeps, unless others are given, and the cells of that table."""
+    """The prompts that a table of numbers keeps, unless others are given, and the entries of that table."""
     import pyarrow
 
     if prompts is None:
         schema = prompt_schema(workspace, kept)
         tables = [table for table, _ in prompt_tables(workspace, kept, "", schema, filed=filed)]
         prompts = with_whose_features(pyarrow.concat_tables([schema.empty_table(), *tables]))
-    schema = cell_schema(workspace, kept)
-    cells = pyarrow.concat_tables([schema.empty_table(), *cell_tables(workspace, kept, schema)])
-    return AnsweredPrompts(prompts, cells, tuple(workspace.inputs.targets))
+    schema = entry_schema(workspace, kept)
+    entries = pyarrow.concat_tables([schema.empty_table(), *entry_tables(workspace, kept, schema)])
+    return AnsweredPrompts(prompts, entries, tuple(workspace.inputs.targets))
 
 
 def _quotes(workspace: Workspace) -> dict[tuple[str, str], str]:

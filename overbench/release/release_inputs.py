@@ -9,7 +9,7 @@
 ``refused_by`` in a prompt file is no verdict: it names who refused but not who was asked.
 
 Labels of several labellers don't compare, so :func:`one_labeller` refuses them. Those of outcome tables stand
-beside the others, and each cell names its labeller. Replies that were asked for in another way (backend,
+beside the others, and each entry names its labeller. Replies that were asked for in another way (backend,
 temperature, new tokens, repeats) are another target's (:func:`apart`).
 """
 
@@ -75,7 +75,8 @@ class PromptSource:
         targets: of a refresh run the one that it was made for, of a release or an outcome table all, by
             their names here.
         long_names: their own names, before aliases.
-        labelled_by: of a refresh run, who labelled its replies; of a release or an outcome table, its cells.
+        labelled_by: of a refresh run, who labelled its replies; of a release or an outcome table, its
+            entries.
         release: of a release, the release.
         outcomes: of an outcome table, the table.
         logs: where the prompts are those that these logs hold.
@@ -246,8 +247,8 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
 
 def release_source(release: Release, aliases: Aliases) -> PromptSource:
     """An earlier release as a source."""
-    cells = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
-    labellers = {name for table in cells for name in table["labelled_by"].unique().to_pylist()}
+    entries = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
+    labellers = {name for table in entries for name in table["labelled_by"].unique().to_pylist()}
     targets = release.targets()
     return PromptSource(
         name=release.folder.resolve().name,

@@ -44,7 +44,7 @@ class AggregateSettings(BaseModel):
     refused_only: bool = Field(
         False,
         description="Leave out prompts that every target (with any reply) answered and none refused. An open "
-        "cell keeps a prompt: a missing reply is no answer.",
+        "entry keeps a prompt: a missing reply is no answer.",
     )
     near_duplicates: float = Field(
         0.8,

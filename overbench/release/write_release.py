@@ -112,9 +112,9 @@ def write_release(
     report_progress(f"{number_of(workspace.counts['hard'], 'prompt')} in overbench_hard. Release: {out}")
     for note in workspace.notes:
         report_progress(f"Note: {note}")
-    open_cells = sum(gap.missing + gap.unscored for gap in missing)
-    if open_cells:
-        report_progress(f"{open_cells:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
+    open_entries = sum(gap.missing + gap.unscored for gap in missing)
+    if open_entries:
+        report_progress(f"{open_entries:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
     return facts
 
 
@@ -142,7 +142,7 @@ def _write_unsafe(workspace: Workspace, folder: Path, data_version: str) -> None
         with _parquet(folder / UNSAFE_FILE, schema) as prompts:
             for table, _ in prompt_tables(workspace, "kept_unsafe", data_version, schema, filed=True):
                 prompts.write_table(table)
-        _write_cells(workspace, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
+        _write_entries(workspace, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
 
 
 def _write_prompts(workspace: Workspace, folder: Path, data_version: str) -> None:
@@ -180,7 +180,7 @@ def _prompt_rows(workspace: Workspace, kept: str) -> str:
         SELECT number, list_sort(list(target) FILTER (label = 'refused')) AS refused_by,
                list_sort(list(target) FILTER (label != 'unscored')) AS answered_by,
                round(avg(share::DOUBLE), 6) AS difficulty
-        FROM cells JOIN {kept} USING (number) GROUP BY number""")
+        FROM entries JOIN {kept} USING (number) GROUP BY number""")
     return f"""
         SELECT prompts.*, refused_by, answered_by, difficulty, hard.number IS NOT NULL AS hard
         FROM prompts JOIN {kept} USING (number) LEFT JOIN answers USING (number) LEFT JOIN hard USING (number)
@@ -259,7 +259,7 @@ def _write_matrix(workspace: Workspace, folder: Path) -> None:
     """``matrix.parquet`` and ``targets.parquet``."""
     import pyarrow
 
-    _write_cells(workspace, folder / MATRIX_FILE, "kept")
+    _write_entries(workspace, folder / MATRIX_FILE, "kept")
     sampled = any(target.decoding for target in workspace.inputs.targets.values())
     columns = TARGET_COLUMNS | (DECODING_COLUMN if sampled else {})
     rows = [
@@ -280,32 +280,32 @@ def _identity(row: TargetRecord | Mapping[str, Any]) -> list[Any]:
 
 
 def _labellers(workspace: Workspace, target: int) -> str | None:
-    """Who labelled a target's cells; without any, who labels what is given."""
-    query = "SELECT DISTINCT labeller FROM cells WHERE target = ? ORDER BY ALL"
+    """Who labelled a target's entries; without any, who labels what is given."""
+    query = "SELECT DISTINCT labeller FROM entries WHERE target = ? ORDER BY ALL"
     numbers = [number for (number,) in workspace.database.connection.execute(query, [target]).fetchall()]
     names = [workspace.inputs.labellers[number] for number in numbers]
     return " + ".join(filter(None, names)) or workspace.inputs.labelled_by
 
 
-def _write_cells(workspace: Workspace, file: Path, kept: str) -> None:
-    schema = cell_schema(workspace, kept)
+def _write_entries(workspace: Workspace, file: Path, kept: str) -> None:
+    schema = entry_schema(workspace, kept)
     with _parquet(file, schema) as matrix:
-        for table in cell_tables(workspace, kept, schema):
+        for table in entry_tables(workspace, kept, schema):
             matrix.write_table(table)
 
 
-def cell_schema(workspace: Workspace, kept: str) -> pyarrow.Schema:
-    """The columns of the cells of the prompts that a table of numbers keeps."""
+def entry_schema(workspace: Workspace, kept: str) -> pyarrow.Schema:
+    """The columns of the entries of the prompts that a table of numbers keeps."""
     details = f"FROM details SEMI JOIN {kept} USING (number)"
-    unscored = f"FROM cells SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
+    unscored = f"FROM entries SEMI JOIN {kept} USING (number) WHERE label = 'unscored'"
     counts = COUNT_COLUMNS if workspace.database.number(f"SELECT count(*) FILTER (mixed) {details}") else {}
     blocks = BLOCK_COLUMNS if workspace.database.number(f"SELECT count(block) {details}") else {}
     reason = REASON_COLUMN if workspace.database.number(f"SELECT count(*) {unscored}") else {}
     return arrow_schema(MATRIX_COLUMNS | counts | blocks | reason)
 
 
-def cell_tables(workspace: Workspace, kept: str, schema: pyarrow.Schema) -> Iterator[pyarrow.Table]:
-    """The cells of these prompts by id and target, a batch at a time."""
+def entry_tables(workspace: Workspace, kept: str, schema: pyarrow.Schema) -> Iterator[pyarrow.Table]:
+    """The entries of these prompts by id and target, a batch at a time."""
     import pyarrow
 
     connection = workspace.database.connection
@@ -326,7 +326,7 @@ def cell_tables(workspace: Workspace, kept: str, schema: pyarrow.Schema) -> Iter
         "labeller",
     ]
     query = f"""
-        SELECT {", ".join(columns + more)} FROM cells SEMI JOIN {kept} USING (number)
+        SELECT {", ".join(columns + more)} FROM entries SEMI JOIN {kept} USING (number)
         {"LEFT JOIN details USING (number, target)" if more else ""} ORDER BY number, target"""
     for batch in _arrow(connection, query):
         by_name = {name: batch[name] for name in batch.schema.names} | {

@@ -1,9 +1,9 @@
 """What a report is made from: any number of lm-eval result folders and outcome tables, at most one release.
 
 The logs of each task are a set of prompts. If a release is given, the logs of our tasks instead fill the
-cells that it lacks. A table of outcomes adds its models to every set that has its prompts; it is a set of its
-own if some of its prompts are in no other set. The code that makes releases joins them, in memory. The parts
-of each set (:mod:`overbench.report.set_parts`) are then put together here.
+entries that it lacks. A table of outcomes adds its models to every set that has its prompts; it is a set of
+its own if some of its prompts are in no other set. The code that makes releases joins them, in memory. The
+parts of each set (:mod:`overbench.report.set_parts`) are then put together here.
 """
 
 from __future__ import annotations
@@ -292,9 +292,9 @@ def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
     gaps = []
     for prompts in sets:
         if missing := int((prompts.matrix.values < 0).sum()):
-            cells = prompts.matrix.values.size
-            share = 100 * missing / cells
-            gaps.append(f"{missing:,} of {number_of(cells, 'answer')} to {prompts.name} ({share:.1f} %)")
+            entries = prompts.matrix.values.size
+            share = 100 * missing / entries
+            gaps.append(f"{missing:,} of {number_of(entries, 'answer')} to {prompts.name} ({share:.1f} %)")
     if gaps:
         yield (
             f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models' rates are about "

@@ -61,7 +61,7 @@ class UnsafeSet:
     """One set of unsafe prompts, with the answers of the targets that have any to it.
 
     Attributes:
-        refused: the share of each cell's scored replies that refuse.
+        refused: the share of each entry's scored replies that refuse.
         complied: of the same prompts and targets, the share that complies, wholly or in part. An evasive
             reply does neither.
         right: see :func:`~overbench.report.stats.trade_off.pair_matrix`; None without pairs.
@@ -155,7 +155,7 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
         hard = whole.prompts(hard=True, columns=("id",))["id"].to_pylist()
         sets += [PromptSet(HARD, matrix.with_ids(hard))]
         sets += [part for part in parts if part.name in published(whole)]
-    labels = {side: label_counts(name, answers.cells) for side, answers in outcomes.sides.items()}
+    labels = {side: label_counts(name, answers.entries) for side, answers in outcomes.sides.items()}
     return SetParts(
         name=name,
         sets=tuple(sets),
@@ -169,9 +169,11 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
         scored_labels=tuple(
             count
             for side, answers in outcomes.sides.items()
-            for count in (_counts_of_parts(answers.cells, ids_of_sources) if ids_of_sources else labels[side])
+            for count in (
+                _counts_of_parts(answers.entries, ids_of_sources) if ids_of_sources else labels[side]
+            )
         ),
-        category_labels=tuple(_counts_of_parts(outcomes.safe.cells, _ids_by_category(matrix))),
+        category_labels=tuple(_counts_of_parts(outcomes.safe.entries, _ids_by_category(matrix))),
         notes=tuple(_notes(name, outcomes)),
     )
 
@@ -234,9 +236,9 @@ def _ids_by_category(matrix: ResponseMatrix) -> dict[str, list[str]]:
     return dict(sorted(ids.items()))
 
 
-def _counts_of_parts(cells: pa.Table, parts: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
+def _counts_of_parts(entries: pa.Table, parts: Mapping[str, Sequence[str]]) -> Iterator[LabelCount]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     for name, ids in parts.items():
-        yield from label_counts(name, cells.filter(pc.is_in(cells["id"], pa.array(ids, pa.string()))))
+        yield from label_counts(name, entries.filter(pc.is_in(entries["id"], pa.array(ids, pa.string()))))

@@ -35,8 +35,8 @@ LONGEST_QUOTE: Final = 600
 
 
 def majority_label(labels: Mapping[Label, int]) -> Label:
-    """The label of a cell: that of most scored replies. A tie goes to the label that gives a user least;
-    without a scored reply the cell is ``unscored``."""
+    """The label of an entry: that of most scored replies. A tie goes to the label that gives a user least;
+    without a scored reply the entry is ``unscored``."""
     most = max(SCORED_LABELS, key=lambda label: labels.get(label, 0))  # of a tie, the first
     return most if labels.get(most, 0) else "unscored"
 

@@ -158,39 +158,41 @@ def release_outcomes(release: Release, target: str) -> Iterator[Outcome]:
         prompts_of_side["unsafe"] = unsafe
     for side, prompts in prompts_of_side.items():
         matrix = release.matrix(unsafe=side == "unsafe")
-        cells = {row["id"]: row for row in matrix.filter(pc.equal(matrix["target"], target)).to_pylist()}
+        entries = {row["id"]: row for row in matrix.filter(pc.equal(matrix["target"], target)).to_pylist()}
         for row in prompts.to_pylist():
-            if (cell := cells.get(row["id"])) is None:
+            if (entry := entries.get(row["id"])) is None:
                 continue
             outcome = Outcome.of_prompt({**row, "prompt_label": side}, str(release.folder))
             outcome.target_key = target_key
             outcome.sets |= {*(row["sources"] or ()), *([HARD_SET] if row["id"] in hard else ())}
-            _count_cell(outcome, cell)
+            _count_entry(outcome, entry)
             yield outcome
 
 
-def _count_cell(outcome: Outcome, cell: Mapping[str, Any]) -> None:
-    """Count the replies of a release's cell."""
-    labels = cell_labels(cell)
+def _count_entry(outcome: Outcome, entry: Mapping[str, Any]) -> None:
+    """Count the replies of a release's entry."""
+    labels = entry_labels(entry)
     outcome.labels.update(labels)
-    outcome.labelled_by |= {cell["labelled_by"]} - {None}
-    if cell.get("blocked"):
-        outcome.blocked[cell["label"]] = cell["blocked"]
-        outcome.withheld[cell.get("blocked_by") or "", cell.get("blocked_for") or ""] = cell["blocked"]
-    if cell.get("reason") and labels.get("unscored"):
-        outcome.reasons[cell["reason"]] = labels["unscored"]
+    outcome.labelled_by |= {entry["labelled_by"]} - {None}
+    if entry.get("blocked"):
+        outcome.blocked[entry["label"]] = entry["blocked"]
+        outcome.withheld[entry.get("blocked_by") or "", entry.get("blocked_for") or ""] = entry["blocked"]
+    if entry.get("reason") and labels.get("unscored"):
+        outcome.reasons[entry["reason"]] = labels["unscored"]
     replies = sum(labels.values())
     outcome.measures = {
-        name: MeasuredShare(cell[name] * replies, replies) for name in MEASURES if cell.get(name) is not None
+        name: MeasuredShare(entry[name] * replies, replies)
+        for name in MEASURES
+        if entry.get(name) is not None
     }
 
 
-def cell_labels(cell: Mapping[str, Any]) -> dict[Label, int]:
-    """How many verdicts of a release's cell have each label. Releases before 2.0 keep no counts: there, all
-    verdicts have the cell's label."""
-    if cell.get("refused") is not None:
-        return {label: cell[label] for label in LABELS}
-    return {cell["label"]: cell["verdicts"] or 1}
+def entry_labels(entry: Mapping[str, Any]) -> dict[Label, int]:
+    """How many verdicts of a release's entry have each label. Releases before 2.0 keep no counts: there, all
+    verdicts have the entry's label."""
+    if entry.get("refused") is not None:
+        return {label: entry[label] for label in LABELS}
+    return {entry["label"]: entry["verdicts"] or 1}
 
 
 def table_outcomes(table: OutcomeTable) -> Iterator[tuple[str, Outcome]]:

@@ -5,7 +5,7 @@
     RELEASE/matrix.parquet           one row per prompt and target with a reply: see :data:`MATRIX_COLUMNS`
     RELEASE/targets.parquet          one row per target: see :data:`TARGET_COLUMNS`
     RELEASE/unsafe.parquet           of a release with unsafe prompts, these: as overbench.parquet
-    RELEASE/unsafe_matrix.parquet    and their cells: as matrix.parquet
+    RELEASE/unsafe_matrix.parquet    and their entries: as matrix.parquet
     RELEASE/release.json             name, version, settings as used, counts of every step
     RELEASE/gaps.md, gaps/*.jsonl    what some targets have not answered, and the commands that fill it
     RELEASE/README.md                the data card, readable by the Hugging Face hub
@@ -95,12 +95,12 @@ MATRIX_COLUMNS: Final = {
     "labelled_by": "string",  # e.g. "rules 1.1"
 }
 REASON_COLUMN: Final = {"reason": "string"}
-"""Of the matrix, where some cell is unscored: why it is, as far as that is known."""
+"""Of the matrix, where some entry is unscored: why it is, as far as that is known."""
 BLOCK_COLUMNS: Final = {"blocked_by": "string", "blocked_for": "string"}
-"""Of the matrix, where some cell's reply was withheld: by which provider ("" where it is not known), and for
-what (its category, else its reason). Of a cell with several such replies the first, by name."""
+"""Of the matrix, where some entry's reply was withheld: by which provider ("" where it is not known), and for
+what (its category, else its reason). Of an entry with several such replies the first, by name."""
 COUNT_COLUMNS: Final = dict.fromkeys((*map(str, LABELS), "blocked"), "int32")
-"""Of the matrix, where label and number of verdicts don't tell these of every cell: how many verdicts have
+"""Of the matrix, where label and number of verdicts don't tell these of every entry: how many verdicts have
 each label, and how many replies the provider withheld, or the rest of them."""
 TARGET_COLUMNS: Final = {
     "target": "string",
@@ -153,7 +153,7 @@ class Release:
 
     @property
     def matrix_files(self) -> list[Path]:
-        """The files of cells: of harmless prompts and, if the release has them, of unsafe prompts."""
+        """The files of entries: of harmless prompts and, if the release has them, of unsafe prompts."""
         names = (MATRIX_FILE, UNSAFE_MATRIX_FILE) if self.has_unsafe else (MATRIX_FILE,)
         return [self.folder / name for name in names]
 
@@ -164,7 +164,7 @@ class Release:
     def matrix(
         self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False
     ) -> pyarrow.Table:
-        """The cells, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
+        """The entries, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
         :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS`, :data:`REASON_COLUMN` and :data:`MEASURE_COLUMNS` where
         they are.
 
@@ -300,10 +300,10 @@ def arrow_schema(columns: Mapping[str, str]) -> pyarrow.Schema:
 
 
 def share_sql(label: str, columns: Container[str]) -> str:
-    """SQL for the share of a cell's scored verdicts that have ``label``, or are ``blocked``; NULL for none.
+    """SQL for the share of an entry's scored verdicts that have ``label``, or are ``blocked``; NULL for none.
 
     Args:
-        columns: those of the matrix. Without :data:`COUNT_COLUMNS` all verdicts of a cell are as its label.
+        columns: those of the matrix. Without :data:`COUNT_COLUMNS` all verdicts of an entry are as its label.
     """
     alike = "0" if label == "blocked" else f"(label = '{label}')::INT"
     if "blocked" in columns:

@@ -5,7 +5,7 @@ import json
 import pytest
 from tiny_releases import tiny_release
 
-from overbench.release.diff import CellChange, diff_releases
+from overbench.release.diff import EntryChange, diff_releases
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.release_files import HARD_FILE, MATRIX_FILE
@@ -53,8 +53,8 @@ def test_prompts_hard_set_targets_and_cells(both):
     assert (diff.targets_added, diff.targets_removed) == (("new",), ("gone",))
     assert (diff.cells_added, diff.cells_removed) == (2, 2)
     assert diff.cells_changed == (
-        CellChange("A", "refused", "partial", 1),
-        CellChange("B", "unscored", "refused", 1),
+        EntryChange("A", "refused", "partial", 1),
+        EntryChange("B", "unscored", "refused", 1),
     )
 
 

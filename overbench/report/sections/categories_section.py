@@ -42,9 +42,9 @@ def categories_section(inputs: Inputs) -> Section | None:
             (
                 category_name(category),
                 *(
-                    cell
+                    value
                     for counts, size in zip(counts_of_sets, sizes, strict=True)
-                    for cell in (counts[category], percent(counts[category] / size))
+                    for value in (counts[category], percent(counts[category] / size))
                 ),
             )
             for category in order

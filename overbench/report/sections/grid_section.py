@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import Setting
 from overbench.report.section import Section
-from overbench.report.stats.configurations import GridCell, grid_cells, grids
+from overbench.report.stats.configurations import ConfigurationRate, configuration_rates, grids
 from overbench.report.stats.matrix import ResponseMatrix
 from overbench_tasks.display import NONE, Table, TableValue, percent, table_of
 from overbench_tasks.outcomes.target_names import system_name
@@ -51,11 +51,11 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
     settings = {setting.target.target: setting for setting in inputs.settings}
     rows, without = [], []
     for checkpoint, targets in grids([setting.target for setting in inputs.settings]).items():
-        cells = grid_cells(matrix, targets, inputs.first_asked)
-        if len(cells) > 1:
+        rates = configuration_rates(matrix, targets, inputs.first_asked)
+        if len(rates) > 1:
             name = inputs.names[checkpoint]
-            rows += [[name, *_row(cell, settings[cell.target])] for cell in cells]
-            without += [name] if all(math.isnan(cell.difference) for cell in cells) else []
+            rows += [[name, *_row(rate, settings[rate.target])] for rate in rates]
+            without += [name] if all(math.isnan(rate.difference) for rate in rates) else []
     if not rows:
         return None
     why = ""
@@ -76,14 +76,14 @@ def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatr
     )
 
 
-def _row(cell: GridCell, setting: Setting) -> Iterator[object]:
+def _row(configuration: ConfigurationRate, setting: Setting) -> Iterator[object]:
     system = setting.target.system_instruction
     yield TableValue(system_name(setting.target), detail=excerpt(system)) if system else "none"
     yield setting.decoding or _drawn(setting)
-    yield cell.rate
-    yield _points(cell)
+    yield configuration.rate
+    yield _points(configuration)
     # At temperature 0 there is one reply to each prompt.
-    yield percent(cell.split) if setting.target.drawn["temperature"] else TableValue(NONE, math.nan)
+    yield percent(configuration.split) if setting.target.drawn["temperature"] else TableValue(NONE, math.nan)
 
 
 def _drawn(setting: Setting) -> str:
@@ -91,9 +91,9 @@ def _drawn(setting: Setting) -> str:
     return f"temperature {temperature}" if temperature else "greedy"
 
 
-def _points(cell: GridCell) -> TableValue:
-    if math.isnan(cell.difference):
+def _points(configuration: ConfigurationRate) -> TableValue:
+    if math.isnan(configuration.difference):
         return TableValue(NONE, math.nan)
-    low, high = cell.interval
-    detail = f"{100 * low:+.1f} to {100 * high:+.1f}, n = {cell.common:,}"
-    return TableValue(f"{100 * cell.difference:+.1f}", cell.difference, detail=detail)
+    low, high = configuration.interval
+    detail = f"{100 * low:+.1f} to {100 * high:+.1f}, n = {configuration.common:,}"
+    return TableValue(f"{100 * configuration.difference:+.1f}", configuration.difference, detail=detail)

@@ -103,7 +103,7 @@ def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
     for prompts in inputs.sets:
         rates = osr(prompts.matrix)
         columns.append([rates.get(target, Rate(0, 0)) for target in targets])
-        columns.append([_corrected_cell(inputs, prompts, target) for target in targets])
+        columns.append([_corrected_value(inputs, prompts, target) for target in targets])
     return table_of(
         key="osr-label-errors",
         caption="The same rates, as counted and corrected for the labeller's errors (in %). The second "
@@ -121,7 +121,7 @@ def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
     )
 
 
-def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> TableValue:
+def _corrected_value(inputs: Inputs, prompts: PromptSet, target: str) -> TableValue:
     # A hard set is counted as a part of the whole.
     has_own_counts = any(count.set_name == prompts.name for count in inputs.labels)
     counted_as = prompts.name if has_own_counts else inputs.main.name
@@ -144,13 +144,13 @@ def _corrected_cell(inputs: Inputs, prompts: PromptSet, target: str) -> TableVal
     corrected = _corrected(errors, Counter(values[scored].tolist()), withheld)
     if isinstance(corrected, str):  # no scored reply, or a labeller no better than chance
         return TableValue(NONE, math.nan)
-    cell = percent(corrected)
+    value = percent(corrected)
     warnings = (
         (NOT_TOLD_FROM_ZERO, corrected.told_from_zero),
         (LABELS_DO_NOT_FIT, corrected.labels_fit),
         (AT_THE_LIMIT, not (corrected.at_limit and corrected.told_from_zero)),
     )
-    return replace(cell, detail=", ".join([cell.detail, *(words for words, fine in warnings if not fine)]))
+    return replace(value, detail=", ".join([value.detail, *(words for words, fine in warnings if not fine)]))
 
 
 def about_labels(inputs: Inputs) -> Iterator[str]:

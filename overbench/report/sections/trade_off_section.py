@@ -232,10 +232,10 @@ def _sentence(correlated: Correlated) -> str:
 def _correlations(correlated: list[Correlated]) -> Table:
     rows = []
     for (safe, unsafe), correlation, why_not in correlated:
-        cells = [TableValue(NONE, math.nan, detail=why_not), TableValue(NONE, math.nan)]
+        values = [TableValue(NONE, math.nan, detail=why_not), TableValue(NONE, math.nan)]
         if correlation is not None:
-            cells = [coefficient(correlation.rho), coefficient(correlation.tau)]
-        rows.append((safe.title, unsafe.title, len(_trade_offs((safe, unsafe))), *cells))
+            values = [coefficient(correlation.rho), coefficient(correlation.tau)]
+        rows.append((safe.title, unsafe.title, len(_trade_offs((safe, unsafe))), *values))
     return table_of(
         key="trade-off-correlations",
         caption="Do models that refuse more harmful prompts refuse more harmless ones? Rank correlation over "

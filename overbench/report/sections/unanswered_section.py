@@ -105,7 +105,7 @@ def stack_of(count: LabelCount, of_logs: Mapping[str, KeyMeasures]) -> Stack:
     """Each prompt once: blocked before its label, diluted and cut out of complied.
 
     Args:
-        of_logs: prompt id -> what the logs say of its answer key, where the cells say nothing of it.
+        of_logs: prompt id -> what the logs say of its answer key, where the entries say nothing of it.
     """
     labels = count.labels
     diluted, cut = (
@@ -187,11 +187,11 @@ def _replies_to_harmless_prompts(logs: Sequence[Log]) -> Iterator[tuple[Log, Rep
 
 
 def _cells_of_release(inputs: Inputs) -> set[tuple[str, str]]:
-    """(prompt id, target) of the cells that the release has: logs count nothing there."""
+    """(prompt id, target) of the entries that the release has: logs count nothing there."""
     if inputs.release is None or not inputs.answers.logs:
         return set()
-    cells = inputs.release.matrix(columns=("id", "target"))
-    return set(zip(cells["id"].to_pylist(), cells["target"].to_pylist(), strict=True))
+    entries = inputs.release.matrix(columns=("id", "target"))
+    return set(zip(entries["id"].to_pylist(), entries["target"].to_pylist(), strict=True))
 
 
 def _paragraphs(inputs: Inputs, stacks: list[Stack]) -> Iterator[str]:
@@ -236,7 +236,7 @@ def _picture(inputs: Inputs, stacks: list[Stack]) -> Iterator[StackedChart]:
 def _table(inputs: Inputs, stacks: list[Stack]) -> Table:
     detecting = labellers_that_detect_evasion(inputs)
 
-    def cell(stack: Stack, kind: str) -> TableValue:
+    def value(stack: Stack, kind: str) -> TableValue:
         not_measured = (kind == "evasive" and stack.count.labelled_by not in detecting) or (
             kind in ("diluted", "cut") and not stack.keyed
         )
@@ -262,7 +262,7 @@ def _table(inputs: Inputs, stacks: list[Stack]) -> Table:
                 stack.count.prompts,
                 percent(Rate(stack.count.labels["refused"], round(stack.scored))),
                 percent(Rate(sum(stack.kinds[kind] for kind in NOT_ANSWERED), round(stack.scored))),
-                *(cell(stack, kind) for kind in COLOURS),
+                *(value(stack, kind) for kind in COLOURS),
                 stack.count.labelled_by,
             )
             for stack in stacks

@@ -17,7 +17,7 @@ from overbench_tasks.outcomes.target_record import TargetRecord
 
 
 @dataclass(frozen=True)
-class GridCell:
+class ConfigurationRate:
     """One way of asking a checkpoint, on one set.
 
     Attributes:
@@ -58,10 +58,10 @@ def grids(targets: Sequence[TargetRecord]) -> dict[str, list[TargetRecord]]:
     return {checkpoint: some for checkpoint, some in by_checkpoint.items() if len(some) > 1}
 
 
-def grid_cells(
+def configuration_rates(
     matrix: ResponseMatrix, targets: Sequence[TargetRecord], first: Collection[str] = ()
-) -> list[GridCell]:
-    """The cells of one checkpoint's targets that have a scored reply in ``matrix``, the plain one first.
+) -> list[ConfigurationRate]:
+    """The rates of one checkpoint's targets that have a scored reply in ``matrix``, the plain one first.
 
     Args:
         first: see :func:`plain_of`.
@@ -71,22 +71,22 @@ def grid_cells(
     order = sorted(
         {target.target for target in there}, key=lambda name: (plain is None or name != plain.target, name)
     )
-    return [_cell(matrix, name, plain) for name in order]
+    return [_configuration_rate(matrix, name, plain) for name in order]
 
 
-def _cell(matrix: ResponseMatrix, name: str, plain: TargetRecord | None) -> GridCell:
+def _configuration_rate(matrix: ResponseMatrix, name: str, plain: TargetRecord | None) -> ConfigurationRate:
     column = matrix.column(name)
     scored, rate = column[column != MISSING], target_rate(matrix, name)
     split = float(((scored > 0) & (scored < 1)).mean()) if len(scored) else math.nan
     if plain is None or name == plain.target:
-        return GridCell(name, rate, split)
+        return ConfigurationRate(name, rate, split)
     before = matrix.column(plain.target)
     common = (column != MISSING) & (before != MISSING)
     after, before = column[common], before[common]
     n = len(after)
     if not n:
-        return GridCell(name, rate, split)
+        return ConfigurationRate(name, rate, split)
     both = float(after @ before)
     only_new, only_plain = float(after.sum()) - both, float(before.sum()) - both
     interval = paired_interval(both, only_new, only_plain, n)
-    return GridCell(name, rate, split, (only_new - only_plain) / n, interval, n)
+    return ConfigurationRate(name, rate, split, (only_new - only_plain) / n, interval, n)

@@ -107,7 +107,7 @@ def _varies(values: NDArray[np.float64]) -> bool:
 
 
 def _measure(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T,): the mean of each column's scored cells, NaN where there are none; numbers as they are."""
+    """(T,): the mean of each column's scored entries, NaN where there are none; numbers as they are."""
     return _means(values, None) if values.ndim == 2 else values
 
 

@@ -1,7 +1,7 @@
 """The response matrix in memory: which target refused which prompt, and the prompts' categories and words.
 
-All numbers of a release and of a report are computed from this record. A cell is the share of its scored
-replies that refuse: 0 or 1 if there is one reply. Missing and unscored cells are -1 and are outside every
+All numbers of a release and of a report are computed from this record. An entry is the share of its scored
+replies that refuse: 0 or 1 if there is one reply. Missing and unscored entries are -1 and are outside every
 denominator. Harmless and unsafe prompts are never in one matrix.
 """
 
@@ -146,37 +146,37 @@ class ResponseMatrix:
 
 
 def matrix_from_tables(
-    prompts: pa.Table, cells: pa.Table, targets: Sequence[str], counted: Collection[Label] = REFUSED
+    prompts: pa.Table, entries: pa.Table, targets: Sequence[str], counted: Collection[Label] = REFUSED
 ) -> ResponseMatrix:
     """The matrix of a release's two tables.
 
     Args:
         prompts: columns ``id``, ``source_targets``, ``category``, ``attributed_features``,
             ``writer_features``.
-        cells: columns ``id``, ``target``, ``label``, and the counts of labels where there are, at most one
+        entries: columns ``id``, ``target``, ``label``, and the counts of labels where there are, at most one
             row for each id and target. Rows of ids that ``prompts`` doesn't have (dropped as near duplicates)
             are passed over.
-        targets: in their order, those without a single cell included.
-        counted: the labels whose share a cell is.
+        targets: in their order, those without a single entry included.
+        counted: the labels whose share an entry is.
 
     Raises:
-        OverbenchError: a cell is there twice, its target is not among ``targets``, or its label is none of
+        OverbenchError: an entry is there twice, its target is not among ``targets``, or its label is none of
             ours.
     """
     import numpy as np
 
     names = tuple(targets)
     ids = prompts["id"].combine_chunks()
-    rows, columns = _positions(cells["id"], ids), _positions(cells["target"], names)
-    labels = _positions(cells["label"], LABELS)
-    _check_values(cells, "target", columns, names)
-    _check_values(cells, "label", labels, LABELS)
-    shares, blocked = _shares(cells, labels, counted)
+    rows, columns = _positions(entries["id"], ids), _positions(entries["target"], names)
+    labels = _positions(entries["label"], LABELS)
+    _check_values(entries, "target", columns, names)
+    _check_values(entries, "label", labels, LABELS)
+    shares, blocked = _shares(entries, labels, counted)
     kept = rows >= 0
     rows, columns, shares, blocked = rows[kept], columns[kept], shares[kept], blocked[kept]
-    per_cell = np.bincount(rows * len(names) + columns)
-    if per_cell.max(initial=0) > 1:
-        row, column = divmod(int(per_cell.argmax()), len(names))
+    per_entry = np.bincount(rows * len(names) + columns)
+    if per_entry.max(initial=0) > 1:
+        row, column = divmod(int(per_entry.argmax()), len(names))
         raise OverbenchError(
             f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[column]!r}. "
             "Expected one. Make the release anew."
@@ -200,11 +200,11 @@ def matrix_from_tables(
 
 
 def _check_values(
-    cells: pa.Table, column: str, positions: NDArray[np.int64], expected: Sequence[str]
+    entries: pa.Table, column: str, positions: NDArray[np.int64], expected: Sequence[str]
 ) -> None:
     """Every value of a column is an expected one: it has a position among them."""
     if (positions < 0).any():
-        value = cells[column][int((positions < 0).argmax())].as_py()
+        value = entries[column][int((positions < 0).argmax())].as_py()
         raise OverbenchError(
             f"A cell of the response matrix has the {column} {value!r}. Expected one of "
             f"{', '.join(expected)}. Make the release anew."
@@ -212,25 +212,25 @@ def _check_values(
 
 
 def _shares(
-    cells: pa.Table, labels: NDArray[np.int64], counted: Collection[Label]
+    entries: pa.Table, labels: NDArray[np.int64], counted: Collection[Label]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of each cell, the share of its scored replies with a counted label, and of those that were withheld.
+    """Of each entry, the share of its scored replies with a counted label, and of those that were withheld.
 
-    Without counts of labels, a cell's own label decides.
+    Without counts of labels, an entry's own label decides.
     """
     import numpy as np
 
     by_label = [MISSING if label == "unscored" else label in counted for label in LABELS]
     shares = np.array(by_label, dtype=np.float64)[labels]
     blocked = np.zeros(len(shares))
-    if "refused" not in cells.column_names:
+    if "refused" not in entries.column_names:
         return shares, blocked
-    counts = {label: cells[label].to_numpy().astype(np.float64) for label in LABELS}
+    counts = {label: entries[label].to_numpy().astype(np.float64) for label in LABELS}
     scored = sum(counts[label] for label in LABELS if label != "unscored")
     share = sum(counts[label] for label in counted) / np.maximum(scored, 1)
-    # NaN where a cell's counts are unknown: its own label decides.
+    # NaN where an entry's counts are unknown: its own label decides.
     shares = np.where(scored > 0, share, shares)
-    return shares, np.where(scored > 0, cells["blocked"].to_numpy() / np.maximum(scored, 1), blocked)
+    return shares, np.where(scored > 0, entries["blocked"].to_numpy() / np.maximum(scored, 1), blocked)
 
 
 def _words(column: pa.ChunkedArray) -> tuple[tuple[str, ...], ...]:
@@ -243,7 +243,7 @@ def answers_matrix(answers: AnsweredPrompts, counted: Collection[Label] = REFUSE
     Raises:
         OverbenchError: its tables don't fit together.
     """
-    return matrix_from_tables(answers.prompts, answers.cells, answers.targets, counted)
+    return matrix_from_tables(answers.prompts, answers.entries, answers.targets, counted)
 
 
 def release_matrix(release: Release) -> ResponseMatrix:
@@ -253,8 +253,8 @@ def release_matrix(release: Release) -> ResponseMatrix:
         OverbenchError: a file cannot be read, or its tables don't fit together.
     """
     prompts = release.prompts(columns=("id", "source_targets", "category", "features"))
-    cells = release.matrix(columns=("id", "target", "label"))
-    return matrix_from_tables(prompts, cells, [target.target for target in release.targets()])
+    entries = release.matrix(columns=("id", "target", "label"))
+    return matrix_from_tables(prompts, entries, [target.target for target in release.targets()])
 
 
 def unsafe_matrices(unsafe: AnsweredPrompts) -> tuple[ResponseMatrix, ResponseMatrix]:
@@ -273,16 +273,16 @@ class LabelCount:
     """The labels of one target in one set.
 
     Attributes:
-        labels: label -> cells; a cell of several replies counts by their shares.
-        blocked: cells that the provider withheld or cut off.
+        labels: label -> entries; an entry of several replies counts by their shares.
+        blocked: entries that the provider withheld or cut off.
         blocked_refused: those of them whose label is refused.
-        blocks: (provider, reason) -> such cells; the provider is "" if it is unknown.
-        conflicts: cells whose replies have different labels.
-        reasons: reason -> unscored cells, if it is known.
-        diluted, cut: complied cells that lack what their prompt's answer key asks for, and those of them that
-            ended at the token limit, as far as the cells say so: see
+        blocks: (provider, reason) -> such entries; the provider is "" if it is unknown.
+        conflicts: entries whose replies have different labels.
+        reasons: reason -> unscored entries, if it is known.
+        diluted, cut: complied entries that lack what their prompt's answer key asks for, and those of them
+            that ended at the token limit, as far as the entries say so: see
             :mod:`overbench_tasks.metrics.answer_rates`.
-        keyed: scored cells of which they say so.
+        keyed: scored entries of which they say so.
     """
 
     set_name: str
@@ -303,16 +303,16 @@ class LabelCount:
         return round(sum(self.labels.values()))
 
 
-def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
+def label_counts(set_name: str, entries: pa.Table) -> list[LabelCount]:
     """By target and labeller, in the order of their names.
 
     Args:
-        cells: as :meth:`overbench_tasks.outcomes.release_files.Release.matrix` gives them.
+        entries: as :meth:`overbench_tasks.outcomes.release_files.Release.matrix` gives them.
     """
     import duckdb
 
     with duckdb.connect() as connection:
-        rows = connection.from_arrow(cells)
+        rows = connection.from_arrow(entries)
         shares = [f"coalesce(sum({share_sql(name, rows.columns)}), 0)" for name in (*LABELS[:-1], "blocked")]
         refused, blocked = share_sql("refused", rows.columns), share_sql("blocked", rows.columns)
         shares.append(f"coalesce(sum(least({blocked}, {refused})), 0)")
@@ -359,12 +359,12 @@ def label_counts(set_name: str, cells: pa.Table) -> list[LabelCount]:
 
 
 def _measured_sql(name: str, columns: Sequence[str]) -> str:
-    """SQL for the sum of a share that some cells have; 0 without the column."""
+    """SQL for the sum of a share that some entries have; 0 without the column."""
     return f"coalesce(sum({name}) FILTER (label != 'unscored'), 0)" if name in columns else "0"
 
 
 def _blocks(rows: duckdb.DuckDBPyRelation) -> dict[tuple[str, str], dict[tuple[str, str], float]]:
-    """(target, labeller) -> (provider, reason) -> the cells, by their shares, that it withheld."""
+    """(target, labeller) -> (provider, reason) -> the entries, by their shares, that it withheld."""
     columns = ("blocked_by", "blocked_for") if "blocked_by" in rows.columns else ("NULL", "NULL")
     provider_sql, reason_sql = (f"coalesce({column}, '')" for column in columns)
     share = share_sql("blocked", rows.columns)

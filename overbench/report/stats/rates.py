@@ -57,12 +57,12 @@ def osr(matrix: ResponseMatrix) -> dict[str, Rate]:
 
 
 def target_rates(matrix: ResponseMatrix) -> dict[str, Rate]:
-    """Target -> the mean of its cells, over all prompts it has a scored reply to."""
+    """Target -> the mean of its entries, over all prompts it has a scored reply to."""
     return {target: target_rate(matrix, target) for target in matrix.targets}
 
 
 def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
-    """The mean of a target's cells, with the interval that is due to how many were asked and why."""
+    """The mean of a target's entries, with the interval that is due to how many were asked and why."""
     rate = _rate(matrix.column(target))
     total = matrix.asked_of.get(target, 0)
     if total <= rate.n:
@@ -218,15 +218,15 @@ def transfer(matrix: ResponseMatrix) -> Transfer:
     shape = (len(matrix.prompt_ids), len(sources))
     made = np.array([matrix.made_for([source]) for source in sources], dtype=np.bool_).reshape(shape[::-1]).T
 
-    def summed(outcome: NDArray[Any]) -> NDArray[np.float64]:
-        """(S, T): the cells of ``outcome`` (P, T), summed over the prompts of each source."""
+    def summed(shares: NDArray[Any]) -> NDArray[np.float64]:
+        """(S, T): the entries of ``shares`` (P, T), summed over the prompts of each source."""
         sums = np.zeros((len(sources), len(matrix.targets)))
         for column, target in enumerate(matrix.targets):
             own = sources.index(target) if target in sources else None
             chosen = made if own is None else made & ~made[:, [own]]
-            sums[:, column] = outcome[:, column] @ chosen
+            sums[:, column] = shares[:, column] @ chosen
             if own is not None:
-                sums[own, column] = outcome[:, column] @ made[:, own]
+                sums[own, column] = shares[:, column] @ made[:, own]
         return sums
 
     refused, scored = summed(matrix.refusals), summed(matrix.scored.astype(np.float64))

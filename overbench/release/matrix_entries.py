@@ -1,4 +1,4 @@
-"""The response matrix: one cell per prompt and target, from the verdicts of logs, runs, releases and tables.
+"""The response matrix: one entry per prompt and target, from the verdicts of logs, runs, releases and tables.
 
 Each target goes through these tables, from top to bottom; only one target's verdicts are in hand at a time:
 
@@ -6,7 +6,7 @@ Each target goes through these tables, from top to bottom; only one target's ver
     verdicts    on the prompts of the release, of all the target's files          :func:`_take_replies`,
                                                                                   :func:`_take_release`
     joined      by prompt, of the verdicts that count                             :data:`_JOINED`
-    cells       the same, of all targets; with ``details`` and ``quotes``         :data:`_CELLS`
+    entries     the same, of all targets; with ``details`` and ``quotes``         :data:`_ENTRIES`
 
 This stays SQL over tables that one target after the other fills, and is no function of a list of
 :class:`~overbench_tasks.outcomes.outcome.Outcome`: a release is joined from any number of logs and earlier
@@ -14,16 +14,16 @@ releases, whose verdicts together need not fit in memory. DuckDB keeps them on d
 reach Python. The rule of a label is shared with :class:`~overbench_tasks.outcomes.outcome.Outcome` as
 :func:`~overbench_tasks.outcomes.outcome.majority_label_sql`.
 
-The rules of a cell:
+The rules of an entry:
 - Its share of refusals is (refused verdicts / scored verdicts), from which all rates are made.
 - Its label is that of most scored verdicts; of a tie, the label that gives a user least
   (:func:`~overbench_tasks.outcomes.outcome.majority_label`).
 - It is a ``conflict`` where its scored verdicts differ.
-- Without a reply there is no cell: a missing reply is nowhere counted as an answer.
+- Without a reply there is no entry: a missing reply is nowhere counted as an answer.
 - The verdicts of one rank count, the lowest rank that has any. Logs and runs given now rank before all
   earlier releases, and these in the order in which they are given. An earlier release may be made of the very
-  logs that are given again, which its cells do not show. So no verdict counts twice, and a target that is
-  asked anew has its new label, even ``unscored``. An outcome table ranks as a release does, so that a cell
+  logs that are given again, which its entries do not show. So no verdict counts twice, and a target that is
+  asked anew has its new label, even ``unscored``. An outcome table ranks as a release does, so that an entry
   has one labeller. Where the sources go first (``ReleaseInputs.sources_first``, for a report), logs and runs
   rank last.
 """
@@ -67,15 +67,15 @@ CREATE TABLE verdicts (
     conflict BOOLEAN, labeller SMALLINT, reason VARCHAR,
     block STRUCT(blocked_by VARCHAR, blocked_for VARCHAR), quote VARCHAR);
 CREATE VIEW counting AS SELECT number, min(rank) AS rank FROM verdicts GROUP BY number;
-CREATE TABLE cells (
+CREATE TABLE entries (
     number INTEGER, target SMALLINT, label label, verdicts INTEGER, conflict BOOLEAN, share FLOAT,
     labeller SMALLINT);
--- Of the cells of which label and number of verdicts are not all: how many verdicts have each label where
+-- Of the entries of which label and number of verdicts are not all: how many verdicts have each label where
 -- these are mixed or blocked, why replies are unscored, by whom they were withheld and for what.
 CREATE TABLE details (
     number INTEGER, target SMALLINT, mixed BOOLEAN, {", ".join(f"{name} INTEGER" for name in COUNT_COLUMNS)},
     reason VARCHAR, block STRUCT(blocked_by VARCHAR, blocked_for VARCHAR));
--- For a report: a refused reply of each cell that has one.
+-- For a report: a refused reply of each entry that has one.
 CREATE TABLE quotes (number INTEGER, target SMALLINT, quote VARCHAR);
 """
 
@@ -98,8 +98,8 @@ FROM totals"""
 """The verdicts that count, by prompt. All labels of a target pass here, once its logs, shards and sets are
 merged."""
 
-_CELLS: Final = """
-INSERT INTO cells
+_ENTRIES: Final = """
+INSERT INTO entries
 SELECT number, ?, label, replies, differing, CASE WHEN scored > 0 THEN refused / scored END, labeller
 FROM joined"""
 
@@ -118,7 +118,8 @@ SELECT rank, count(DISTINCT number) FROM verdicts ANTI JOIN counting USING (numb
 def join_verdicts(
     workspace: Workspace, report_progress: ReportProgress, *, quoting: bool = False
 ) -> Counter[str]:
-    """Fill ``cells`` and ``details``: target by target, from logs, runs, earlier releases and outcome tables.
+    """Fill ``entries`` and ``details``: target by target, from logs, runs, earlier releases and
+    outcome tables.
 
     Args:
         quoting: whether to fill ``quotes`` too.
@@ -142,7 +143,7 @@ def join_verdicts(
         strangers += _gather_verdicts(workspace, name, openings, quoting=quoting)
         replaced.update(dict(database.connection.execute(_REPLACED).fetchall()))
         database.connection.execute(_JOINED)
-        for statement in (_CELLS, _DETAILS, *([_QUOTES] if quoting else [])):
+        for statement in (_ENTRIES, _DETAILS, *([_QUOTES] if quoting else [])):
             database.connection.execute(statement, [number])
         answered = database.number("SELECT count(*) FROM joined")
         database.connection.execute("TRUNCATE verdicts")
@@ -249,8 +250,10 @@ def _learn_new_spellings(workspace: Workspace) -> None:
 def _take_release(
     workspace: Workspace, release: Release, own_names: list[str], rank: int, reading: int
 ) -> None:
-    """The cells of an earlier release on the targets of these names. Where it does not hold how many verdicts
-    of a cell have each label, all count as of the cell's label."""
+    """The entries of an earlier release on the targets of these names.
+
+    Where it does not hold how many verdicts of an entry have each label, all count as of the entry's label.
+    """
     connection = workspace.database.connection
     files = [str(file) for file in release.matrix_files]
     earlier = connection.read_parquet(files, union_by_name=True)
@@ -258,7 +261,7 @@ def _take_release(
     has_counts = "blocked" in earlier.columns
 
     def replies(label: str) -> str:
-        """How many verdicts of the cell have this label; a cell without counts has its own alone."""
+        """How many verdicts of the entry have this label; an entry without counts has its own alone."""
         alike = f"if(earlier.label = '{label}', verdicts, 0)"
         return f"coalesce({label}, {alike})" if has_counts else alike
 
@@ -290,11 +293,11 @@ def _notes(inputs: ReleaseInputs, strangers: int, replaced: Counter[int], more_u
             "replies in the logs are to prompts of no source given; they are not counted.",
         )
     sources: list[PromptSource] = inputs.verdict_sources
-    for rank, cells in sorted(replaced.items()):
+    for rank, entries in sorted(replaced.items()):
         source = sources[rank]
         yield (
-            f"Not counted twice: {number_of(cells, 'cell')} of the {source.kind} {source.name}, replaced by "
-            "verdicts given now, or by those of a release given before it."
+            f"Not counted twice: {number_of(entries, 'cell')} of the {source.kind} {source.name}, replaced "
+            "by verdicts given now, or by those of a release given before it."
         )
     if more_unsafe:
         yield (
