@@ -1,7 +1,7 @@
 """From refresh runs and lm-eval logs to a release: ``overbench aggregate``.
 
     sources -> records -> prompts (one per text)                                          build
-    logs, runs, earlier releases -> verdicts -> entries (one per prompt and target)         entries
+    logs, runs, earlier releases -> verdicts -> entries (one per prompt and target)     matrix_entries
     prompts - near duplicates + categories -> OVERBENCH; refused by enough targets -> OVERBENCH-HARD     write
 
 Works in a DuckDB database in memory, which spills what does not fit into a folder beside the release.
@@ -28,6 +28,7 @@ from overbench.release.database import Database, open_database
 from overbench.release.matrix_entries import join_verdicts
 from overbench.release.paired_prompts import check_pairs, settle_pairs
 from overbench.release.release_inputs import (
+    RefreshRunSource,
     ReleaseInputs,
     apart,
     find_logs,
@@ -130,7 +131,7 @@ def aggregate(
                     *(
                         f"The run {source.name} drew its words at random (rounds.words): no features."
                         for source in sources
-                        if source.random_words
+                        if isinstance(source, RefreshRunSource) and source.random_words
                     ),
                     *(note for table in outcomes for note in table.notes),
                 ],

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from generators.near_duplicates import near_duplicates
 from overbench.release.database import BATCH, Database, chunks
 from overbench.release.prompt_records import PromptRecord, compared_text, records
-from overbench.release.release_inputs import ReleaseInputs
+from overbench.release.release_inputs import OutcomeTableSource, ReleaseInputs
 from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import LATER_COLUMNS, MORE_COLUMNS, TOLD_COLUMNS
@@ -177,7 +177,11 @@ def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int
     rows = [row for batch in workspace.database.batches(query) for row in batch]
     texts = [compared_text(prompt, messages) for _, prompt, messages in rows]
     duplicates = near_duplicates(texts, workspace.settings.near_duplicates)
-    tables = [number for number, source in enumerate(workspace.inputs.sources) if source.outcomes]
+    tables = [
+        number
+        for number, source in enumerate(workspace.inputs.sources)
+        if isinstance(source, OutcomeTableSource)
+    ]
     published = workspace.database.connection.execute(
         """SELECT DISTINCT number FROM records JOIN prompts USING (id)
            WHERE list_contains(?::INTEGER[], source)""",

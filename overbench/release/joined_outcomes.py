@@ -16,7 +16,14 @@ from overbench.release.build import Workspace, keep_all, read_prompts
 from overbench.release.database import Database, open_database
 from overbench.release.matrix_entries import join_verdicts
 from overbench.release.paired_prompts import settle_pairs
-from overbench.release.release_inputs import Log, PromptSource, ReleaseInputs, one_labeller, release_source
+from overbench.release.release_inputs import (
+    Log,
+    LogSource,
+    PromptSource,
+    ReleaseInputs,
+    one_labeller,
+    release_source,
+)
 from overbench.release.release_settings import EngineSettings
 from overbench.release.write_release import entry_schema, entry_tables, prompt_schema, prompt_tables
 from overbench_tasks.errors import OverbenchError
@@ -141,13 +148,14 @@ def _inputs(
     runs: Sequence[PromptSource],
 ) -> ReleaseInputs:
     """What :func:`join_outcomes` joins, and the sources whose prompts count."""
+    sources: list[PromptSource]
     beside = outcomes
     if earlier is not None:
         sources = [release_source(earlier, Aliases())]
     elif runs:
         sources = list(runs)
     elif logs:
-        sources = [PromptSource("logs", logs[0].run.file, logs=tuple(logs))]
+        sources = [LogSource(name="logs", file=logs[0].run.file, logs=tuple(logs))]
     else:
         sources, beside = list(outcomes), ()
     targets = joined(

@@ -37,7 +37,13 @@ from typing import Final
 
 from overbench.release.build import ReportProgress, Workspace
 from overbench.release.prompt_records import CONVERSATION_MARK, spelling_id
-from overbench.release.release_inputs import PromptSource, ReleaseInputs
+from overbench.release.release_inputs import (
+    OutcomeTableSource,
+    PromptSource,
+    RefreshRunSource,
+    ReleaseInputs,
+    ReleaseSource,
+)
 from overbench.release.replies import (
     REPLIES_TABLES,
     insert_outcomes,
@@ -133,8 +139,8 @@ def join_verdicts(
     database, inputs = workspace.database, workspace.inputs
     database.connection.execute(REPLIES_TABLES + _TABLES)
     for rank, source in enumerate(inputs.verdict_sources):
-        if source.outcomes:
-            read_outcome_table(workspace, rank, source.outcomes)
+        if isinstance(source, OutcomeTableSource):
+            read_outcome_table(workspace, rank, source.table)
     unsafe_in_sources = database.number("SELECT count(*) FROM unsafe_prompts")
     strangers: Counter[str] = Counter()
     replaced: Counter[int] = Counter()
@@ -190,7 +196,7 @@ def _read_logs_and_runs(
             read_log(workspace, log, quoting=quoting, shared=openings.get(run_key(log.run)))
             yield log.run.task
     for run in workspace.inputs.sources:
-        if run.target and run.target.target == target:
+        if isinstance(run, RefreshRunSource) and run.target.target == target:
             new_labels = rules_labels(workspace, run.file) if workspace.settings.relabel else None
             outcomes = refresh_outcomes(run.file, run.target.key, run.labelled_by, new_labels)
             insert_outcomes(workspace, outcomes)
@@ -200,9 +206,9 @@ def _read_logs_and_runs(
 def _read_source(workspace: Workspace, own_names: list[str], rank: int, reading: int) -> None:
     """The verdicts of an earlier release or an outcome table on the targets of these names."""
     source = workspace.inputs.verdict_sources[rank]
-    if source.release and own_names:
+    if isinstance(source, ReleaseSource) and own_names:
         _take_release(workspace, source.release, own_names, rank, reading)
-    if source.outcomes:
+    if isinstance(source, OutcomeTableSource):
         take_table_rows(workspace, rank, own_names)
         [labelled_by] = source.labelled_by
         _take_replies(workspace, rank, reading, workspace.inputs.labellers.index(labelled_by))

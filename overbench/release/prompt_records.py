@@ -12,9 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from generators.categories.keywords import OR_BENCH_CATEGORIES
-from overbench.release.release_inputs import Log, PromptSource
+from overbench.release.release_inputs import (
+    Log,
+    LogSource,
+    OutcomeTableSource,
+    PromptSource,
+    RefreshRunSource,
+    ReleaseSource,
+)
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.outcome_tables import OutcomeTable
 from overbench_tasks.outcomes.release_files import UNSAFE_FILE
 from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
 from overbench_tasks.outcomes.target_names import Aliases
@@ -103,18 +109,18 @@ def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
     Raises:
         OverbenchError: the file cannot be read, or a row cannot be used; names file and row.
     """
-    if source.logs:
+    if isinstance(source, LogSource):
         yield from _logged_prompts(source.logs)
         return
-    if source.outcomes:
-        yield from _outcome_prompts(source.outcomes, source, aliases)
+    if isinstance(source, OutcomeTableSource):
+        yield from _outcome_prompts(source, aliases)
         return
     rows = 0
     try:
         for where, raw in read_table(source.file):
             rows += 1
             yield _record(raw, where, source, aliases)
-        if source.release and source.release.has_unsafe:
+        if isinstance(source, ReleaseSource) and source.release.has_unsafe:
             for where, raw in read_table(source.release.folder / UNSAFE_FILE):
                 rows += 1
                 yield _record({**raw, "prompt_label": "unsafe"}, where, source, aliases)
@@ -126,11 +132,11 @@ def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
         )
 
 
-def _outcome_prompts(table: OutcomeTable, source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
+def _outcome_prompts(source: OutcomeTableSource, aliases: Aliases) -> Iterator[PromptRecord]:
     """Each prompt of the table once, by its spelling, with the first row's category; twice where only another
     row calls it unsafe."""
     seen: set[tuple[str, str | None, bool]] = set()
-    for where, row in table.rows():
+    for where, row in source.table.rows():
         columns = {name: row.raw.get(name) for name in ("prompt_label", "label", "category", "messages")}
         record = _record({"prompt": row.prompt, **columns}, where, source, aliases)
         if (record.prompt, record.messages, record.unsafe) not in seen:
@@ -179,21 +185,24 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         raise OverbenchError(f"{where}: expected 'category' to be text, got {category!r}. Mend the row.")
     evidence = _text(fields, "category_evidence") or (GIVEN if category else None)
     or_bench_category = _text(fields, "or_bench_category") or _or_bench(category)
-    if (source.release or source.target) and not str(evidence).startswith((GIVEN, "judge:")):
-        # By keywords, when the run or the release was written: today's list, or a judge, decides.
+    if isinstance(source, (ReleaseSource, RefreshRunSource)) and not str(evidence).startswith(
+        (GIVEN, "judge:")
+    ):
+        # It had the keywords of when the run or the release was written: today's list, or a judge, decides.
         category = evidence = or_bench_category = None
-    if source.target:
+    if isinstance(source, RefreshRunSource):
         made_for = [source.target.target]
     else:
         column = "source_targets" if "source_targets" in fields else "source_target"
         made_for = [aliases.name(target) for target in _words(fields, column, where)]
+    random_words = isinstance(source, RefreshRunSource) and source.random_words
     return PromptRecord(
         prompt=prompt,
         category=category,
         category_evidence=evidence,
         or_bench_category=or_bench_category,
-        features=() if source.random_words else _words(fields, "features", where),
-        sources=_words(fields, "sources", where) if source.release else [source.name],
+        features=() if random_words else _words(fields, "features", where),
+        sources=_words(fields, "sources", where) if isinstance(source, ReleaseSource) else [source.name],
         seed_id=_text(fields, "seed_id"),
         round=_round(fields, where),
         source_targets=made_for,

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from overbench.release.partial_runs import PART_KEYS, RandomPart, part_notes, random_part
 from overbench_tasks.errors import OverbenchError
@@ -67,49 +67,77 @@ class Log:
 
 @dataclass(frozen=True)
 class PromptSource:
-    """A source of prompts.
+    """Where prompts come from: a prompt file, or one of the sources below, which have verdicts as well.
 
     Attributes:
         name: what ``sources`` calls it: the last part of its path, so that moving it changes nothing.
         file: the file of prompts.
-        targets: of a refresh run the one that it was made for, of a release or an outcome table all, by
-            their names here.
-        long_names: their own names, before aliases.
-        labelled_by: of a refresh run, who labelled its replies; of a release or an outcome table, its
-            entries.
-        release: of a release, the release.
-        outcomes: of an outcome table, the table.
-        logs: where the prompts are those that these logs hold.
-        folder: of a refresh run, its folder.
-        random_words: of a refresh run, whether it drew its words at random; they are then no features.
+        targets: whose replies it has verdicts on, by their names here.
+        long_names: the names of these targets before aliases, in the same order.
+        labelled_by: who labelled these replies.
     """
+
+    kind: ClassVar[str] = "prompt file"
 
     name: str
     file: Path
     targets: tuple[TargetRecord, ...] = ()
     long_names: tuple[str, ...] = ()
     labelled_by: tuple[str, ...] = ()
-    release: Release | None = field(default=None, repr=False)
-    outcomes: OutcomeTable | None = None
-    logs: tuple[Log, ...] = ()
-    folder: Path | None = None
-    random_words: bool = False
-
-    @property
-    def target(self) -> TargetRecord | None:
-        """Of a refresh run, the target it was made for."""
-        return self.targets[0] if self.targets and not (self.release or self.outcomes) else None
-
-    @property
-    def kind(self) -> str:
-        if self.outcomes:
-            return OUTCOME_TABLE
-        return "release" if self.release else "refresh run" if self.target else "prompt file"
 
     def own_names(self, name: str) -> list[str]:
         """What the source itself calls the target ``name``."""
         pairs = zip(self.long_names, self.targets, strict=True)
         return [long for long, target in pairs if target.target == name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSource(PromptSource):
+    """The prompts that logs hold. Verdicts come from the logs themselves.
+
+    Attributes:
+        logs: at least one.
+    """
+
+    logs: tuple[Log, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefreshRunSource(PromptSource):
+    """The exported prompts of a refresh run, and the replies of the target that it was made for.
+
+    Attributes:
+        folder: of the run.
+        random_words: whether it drew its words at random; they are then no features.
+    """
+
+    kind = "refresh run"
+
+    folder: Path
+    random_words: bool
+
+    @property
+    def target(self) -> TargetRecord:
+        """The target it was made for."""
+        return self.targets[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSource(PromptSource):
+    """An earlier release: its prompts and its matrix."""
+
+    kind = "release"
+
+    release: Release = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeTableSource(PromptSource):
+    """An outcome table: its prompts and its outcomes."""
+
+    kind = OUTCOME_TABLE
+
+    table: OutcomeTable
 
 
 @dataclass(frozen=True)
@@ -141,10 +169,11 @@ class ReleaseInputs:
     @property
     def labellers(self) -> list[str | None]:
         """All labellers of replies, by index. The first labels the new inputs."""
-        labelled = [source for source in self.verdict_sources if source.release or source.outcomes]
-        return list(
-            dict.fromkeys([self.labelled_by, *(name for source in labelled for name in source.labelled_by)])
-        )
+        names = [self.labelled_by]
+        for source in self.verdict_sources:
+            if isinstance(source, (ReleaseSource, OutcomeTableSource)):
+                names += source.labelled_by
+        return list(dict.fromkeys(names))
 
 
 def find_logs(folders: Sequence[Path], aliases: Aliases) -> tuple[list[Log], list[str]]:
@@ -245,12 +274,12 @@ def find_source(path: Path, which: Which, aliases: Aliases) -> PromptSource:
     )
 
 
-def release_source(release: Release, aliases: Aliases) -> PromptSource:
+def release_source(release: Release, aliases: Aliases) -> ReleaseSource:
     """An earlier release as a source."""
     entries = [read_columns(file, {"labelled_by": "string"}) for file in release.matrix_files]
     labellers = {name for table in entries for name in table["labelled_by"].unique().to_pylist()}
     targets = release.targets()
-    return PromptSource(
+    return ReleaseSource(
         name=release.folder.resolve().name,
         file=release.folder / PROMPTS_FILE,
         targets=tuple(map(aliases.target, targets)),
@@ -260,19 +289,19 @@ def release_source(release: Release, aliases: Aliases) -> PromptSource:
     )
 
 
-def outcome_source(table: OutcomeTable, aliases: Aliases) -> PromptSource:
+def outcome_source(table: OutcomeTable, aliases: Aliases) -> OutcomeTableSource:
     """An outcome table as a source."""
-    return PromptSource(
+    return OutcomeTableSource(
         name=table.name,
         file=table.file,
         targets=tuple(map(aliases.target, table.targets)),
         long_names=tuple(target.target for target in table.targets),
         labelled_by=(table.labelled_by,),
-        outcomes=table,
+        table=table,
     )
 
 
-def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
+def _run(folder: Path, which: Which, aliases: Aliases) -> RefreshRunSource:
     from generators.refresh.store import Store
 
     settings = run_settings_of(folder)
@@ -285,7 +314,7 @@ def _run(folder: Path, which: Which, aliases: Aliases) -> PromptSource:
     with Store(folder, read_only=True) as store:
         labellers = store.labellers()
     target = replace(refreshed_target(folder), label_version=labellers[0] if len(labellers) == 1 else None)
-    return PromptSource(
+    return RefreshRunSource(
         name=folder.resolve().name,
         file=file,
         targets=(aliases.target(target),),
@@ -341,8 +370,8 @@ def apart(
     Returns:
         (logs, sources, notes): see :func:`overbench_tasks.outcomes.target_configs.disambiguate`.
     """
-    runs = [source for source in sources if not source.release]
-    releases = [source for source in sources if source.release]
+    runs = [source for source in sources if not isinstance(source, ReleaseSource)]
+    releases = [source for source in sources if isinstance(source, ReleaseSource)]
     given = [log.target for log in logs] + [target for run in runs for target in run.targets]
     long_names = [log.long_name for log in logs] + [name for run in runs for name in run.long_names]
     released = [target for release in releases for target in release.targets]
@@ -371,13 +400,13 @@ def one_labeller(sources: Sequence[PromptSource], logs: Sequence[Log], relabel: 
     labellers = [
         (name, source.name)
         for source in sources
-        if source.release or not relabel
+        if isinstance(source, ReleaseSource) or not relabel
         for name in source.labelled_by
         if not name.startswith(BY)
     ]
     if not relabel:
         labellers += [(log.run.labelled_by, str(log.run.file)) for log in logs]
-    elif logs or any(source.target for source in sources):
+    elif logs or any(isinstance(source, RefreshRunSource) for source in sources):
         labellers.append((f"rules {RULES_VERSION}", "the replies labelled now"))
     # Labels of replies read alone compare with those of a whole run: no refusal is called canned.
     examples = {name_alone(name): example for name, example in reversed(labellers)}  # the first of each

@@ -16,7 +16,8 @@ from overbench.release.joined_outcomes import JoinedOutcomes, join_outcomes, out
 from overbench.release.release_inputs import (
     OUTCOME_TABLE,
     Log,
-    PromptSource,
+    OutcomeTableSource,
+    RefreshRunSource,
     apart,
     find_logs,
     find_source,
@@ -43,8 +44,8 @@ class Answers(NamedTuple):
     """The results that a report is made from, beside a release."""
 
     logs: list[Log]
-    tables: list[PromptSource]
-    runs: list[PromptSource]
+    tables: list[OutcomeTableSource]
+    runs: list[RefreshRunSource]
 
 
 def find_answers(
@@ -83,12 +84,12 @@ def find_answers(
     tables = [outcome_source(table, aliases) for table in outcomes]
     releases = [release_source(given, Aliases())] if given else []
     logs, sources, notes = apart(logs, [*tables, *runs, *releases], aliases)
-    tables = [source for source in sources if source.outcomes]
-    runs = [source for source in sources if source.target is not None]
+    tables = [source for source in sources if isinstance(source, OutcomeTableSource)]
+    refreshes = [source for source in sources if isinstance(source, RefreshRunSource)]
     aliases.check_used(
-        {log.long_name for log in logs}.union(*(source.long_names for source in (*tables, *runs)))
+        {log.long_name for log in logs}.union(*(source.long_names for source in (*tables, *refreshes)))
     )
-    return Answers(logs, tables, runs), [*other_notes, *notes_on_parts(logs), *notes]
+    return Answers(logs, tables, refreshes), [*other_notes, *notes_on_parts(logs), *notes]
 
 
 def _check_results(folder: Path) -> None:

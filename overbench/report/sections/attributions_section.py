@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from overbench.release.release_inputs import PromptSource, run_settings_of
+from overbench.release.release_inputs import RefreshRunSource, run_settings_of
 from overbench.report.figures import HeatMap
 from overbench.report.report_inputs import Inputs
 from overbench.report.section import Section
@@ -112,7 +112,7 @@ def attributed_prompts(folder: Path, target: str) -> list[AttributedPrompt]:
     ]
 
 
-def attributed_matrix(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
+def attributed_matrix(runs: Sequence[RefreshRunSource]) -> ResponseMatrix | None:
     """The attributed prompts of refresh runs as refusals of their targets; None where there are none.
 
     A prompt that several runs attributed is a row for each of their targets, since their words differ.
@@ -122,7 +122,6 @@ def attributed_matrix(runs: Sequence[PromptSource]) -> ResponseMatrix | None:
     prompts = {
         (prompt.target, prompt.prompt_id): prompt
         for run in runs
-        if run.target is not None and run.folder is not None
         for prompt in attributed_prompts(run.folder, run.target.target)
     }
     if not prompts:
