@@ -119,7 +119,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        # The first line has the cause (no connection), the last one the outcome (not found).
+        # The first line has the cause (no connection), the last one the result (not found).
         reason = " ... ".join(dict.fromkeys((lines[0], lines[-1])))
         raise SourceError(f"pip could not download {requirement}: {reason}")
     return wheels[0]
