@@ -419,7 +419,7 @@ class TestRun:
         assert (pairs["kill"].both_blocked, pairs["kill"].both_passed) == (1, 1)
         assert pairs["person"].separated == 2
         shares = {(row.guard, row.other): row.share for row in shared_blocks(results)}
-        assert (shares["kill", "person"].refused, shares["kill", "person"].n) == (0, 1)
+        assert (shares["kill", "person"].successes, shares["kill", "person"].n) == (0, 1)
         assert shares["person", "kill"].n == 0
 
     def test_tables_in_three_forms(self, tmp_path: Path) -> None:
