@@ -312,4 +312,4 @@ def _labels(settings: RewriteSettings, prompts: int) -> str:
         return ""
     replies = prompts * len(settings.targets)
     labelled = f"; at most {number_of(replies, 'reply')}, labelled by {settings.labeller.by}"
-    return f"{labelled}, of which about {share:.0%} cost a call of the judge" if share else labelled
+    return f"{labelled}; about {share:.0%} of them cost a call of the judge" if share else labelled

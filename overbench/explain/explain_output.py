@@ -95,13 +95,13 @@ def search_lines(triggers: FoundTriggers, unit: str, explanation: Explanation) -
     )
     if not triggers.shown:
         if triggers.state == "unscored":
-            yield f"no trigger found as far as is known: {_unlabelled(triggers)}"
+            yield f"no trigger found, but some replies have no label: {_unlabelled(triggers)}"
         elif triggers.state == "budget_ended":
             yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
         elif unit == "sentence":
-            yield "no trigger found: it is refused without the instruction, too"
+            yield "no trigger found: the target also refuses it without the instruction"
         elif unit == EARLIER_PART:
-            yield "no trigger found: it is refused without what was said before, too"
+            yield "no trigger found: the target also refuses it without the earlier messages"
         else:
             yield f"no trigger found: refused whichever {unit}s are {taken_out}, as far as was tried"
         return
@@ -174,7 +174,7 @@ _STATES: Final = {
 _SEARCHES: Final = {
     "refuses_whatever_is_left": "refused whatever is left",
     "budget_ended": "not to the end, for want of calls",
-    "unscored": "not known, for want of replies with a label",
+    "unscored": "not known: replies without a label",
     "nothing_to_take_out": "with nothing to take out",
 }
 _UNITS: Final = (("word", word_form), ("sentence", str))
@@ -210,18 +210,18 @@ def page(
             "prompts",
             "Prompts",
             (
-                "Shaded is what turns the refusal when it is taken out: darkest a trigger of one part, "
-                "lighter those of which all are needed, lightest other parts that turn it alone.",
-                "Each trigger holds for this target, asked this way: it says what this model stumbles over, "
-                "not what is wrong with the prompt.",
+                "Without the shaded parts the target does not refuse. Darkest: a trigger of one part. "
+                "Lighter: the parts of a larger trigger. Lightest: other parts that are a trigger alone.",
+                "A trigger belongs to this target, asked this way. It does not mean that something is wrong "
+                "with the prompt.",
             ),
             tables=(_prompt_table(explained, instruction),),
         )
     )
     notes = (
-        "A trigger is minimal in that no set with one part less turned the refusal; there may be others, and "
-        "smaller ones.",
-        "Taking words out may leave half a question: an answer to that is counted as an answer.",
+        "A trigger is minimal: with one of its parts back, the target refuses. There may be other triggers, "
+        "also smaller triggers.",
+        "Without some words a prompt may be half a question. An answer to it counts as an answer.",
     )
     return html(Report("Why does it refuse?", lead, notes, tuple(sections)))
 

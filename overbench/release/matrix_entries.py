@@ -311,6 +311,6 @@ def _notes(inputs: ReleaseInputs, strangers: int, replaced: Counter[int], more_u
         )
     if len(names := list(filter(None, inputs.labellers))) > 1:
         yield (
-            f"Labels of {len(names)} labellers stand beside each other: {', '.join(names)}. Rates by "
-            "different labellers compare as far as these agree."
+            f"The labels come from {len(names)} labellers: {', '.join(names)}. Rates by different labellers "
+            "compare only as far as the labellers agree."
         )

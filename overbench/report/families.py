@@ -112,8 +112,8 @@ def _rows(file: Path) -> Iterable[tuple[re.Pattern[str], ModelFacts]]:
     for where, row in read_table(file):
         if not row.get("pattern") or "family" not in row:
             raise OverbenchError(
-                f"{where}: expected the columns {', '.join(COLUMNS)}, of which pattern and family must be "
-                f"there, got {', '.join(map(str, row)) or 'none'}. {OURS.name} in the package is an example."
+                f"{where}: expected the columns {', '.join(COLUMNS)}, at least pattern and family, "
+                f"got {', '.join(map(str, row)) or 'none'}. {OURS.name} in the package is an example."
             )
         yield _pattern(str(row["pattern"]), where), _facts(row, where)
 

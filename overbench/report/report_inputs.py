@@ -224,7 +224,7 @@ def _ordered_sets(parts: Iterable[SetParts]) -> tuple[PromptSet, ...]:
     if not sets:
         raise OverbenchError(
             "Expected answers to harmless prompts, got answers to unsafe prompts only. Over-refusal is "
-            "measured on harmless prompts: give the logs, or outcomes, of such a set, too."
+            "measured on harmless prompts: add the logs or outcomes of a set of harmless prompts."
         )
     return tuple(sorted(sets, key=lambda named: (named.name != ALL, named.name != HARD, named.name)))
 

@@ -318,7 +318,7 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
     if confusion.sizes is not None:
         yield (
             f"Drawn by strata from {number_of(int(confusion.sizes.sum()), 'reply')}: the figures weigh each "
-            "reply by what it stands for; the counts above are plain."
+            "reply by the number of replies it stands for; the counts above are without weights."
         )
     if share := confusion.unlabelled():
         yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."

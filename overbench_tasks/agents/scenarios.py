@@ -158,7 +158,7 @@ def _json(row: Mapping[str, Any], column: str, kind: type, where: str) -> Any:
             value = json.loads(value)
         except ValueError as error:
             raise OverbenchError(
-                f"{where}: expected JSON in {column!r}, got text that is none ({error})."
+                f"{where}: expected JSON in {column!r}, got other text ({error})."
             ) from error
     if not isinstance(value, kind):
         raise OverbenchError(f"{where}: expected a JSON {kind.__name__} in {column!r}, got {value!r:.200}.")

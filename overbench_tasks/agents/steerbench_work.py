@@ -103,7 +103,7 @@ def load_steerbench_work(
     rows = list(checked_rows(_prompts(folder / SCENARIOS), SCENARIOS))
     if len(rows) != PUBLISHED:
         logger.warning(
-            "%s: %s has %d scenarios where %d were published. Compare rates on the same ones only.",
+            "%s: %s has %d scenarios, %d were published. Rates compare only on the same scenarios.",
             overbench_set,
             SCENARIOS,
             len(rows),

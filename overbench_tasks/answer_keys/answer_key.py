@@ -194,7 +194,7 @@ def _thing(value: object, where: str) -> Thing:
         for number, alternative in enumerate(given, 1)
     )
     if len(set(alternatives)) < len(alternatives):
-        raise OverbenchError(f"{where}: an alternative stands there twice. Remove one of them.")
+        raise OverbenchError(f"{where}: an alternative is there twice. Remove it once.")
     name = fields.get("thing")
     if name is None:
         name = " or ".join(_in_words(alternative) for alternative in alternatives[:3])[:MOST_CHARS]

@@ -241,7 +241,7 @@ class Classifier:
         if prompt is None and (self._template == PAIR or "{prompt}" in self._template):
             raise OverbenchError(
                 f"The classifier {self.settings.model!r} reads the prompt as well as the reply, and "
-                "there is none. Name its column with --prompt, or set input: reply."
+                "this reply has no prompt. Name the prompts' column with --prompt, or set input: reply."
             )
         prompt = (prompt or "")[:PROMPT_CHARS]
         if self._template == PAIR:

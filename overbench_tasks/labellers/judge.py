@@ -344,7 +344,7 @@ class Judge:
         rule = "!" * 88
         logger.warning(
             "\n%s\nOVERBENCH: without a verdict from the judge, and unscored: %s of %s.\n%s\n"
-            "Verdicts so far are kept. Run again to ask for the missing ones only.\n%s",
+            "Verdicts so far are kept. Run again to ask only for the missing verdicts.\n%s",
             rule,
             f"{sum(reasons.values()):,}",
             number_of(len(results), "reply"),

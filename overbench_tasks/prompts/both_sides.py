@@ -104,7 +104,8 @@ def load_pairs(
     check_keys(metadata)
     if metadata.get("overbench_unsafe_source"):
         logger.warning(
-            "overbench_pairs has its unsafe prompts from overbench_source, too: they are counterparts."
+            "overbench_pairs takes its unsafe prompts from overbench_source and ignores "
+            "overbench_unsafe_source."
         )
     files = [prompt_file(overbench_set, overbench_source)]
     rows = read_prompts(files[0])
@@ -151,8 +152,8 @@ def _check_apart(safe: list[Row], unsafe: list[Row]) -> None:
     if both := {row["id"] for row in safe} & {row["id"] for row in unsafe}:
         prompt = next(row["prompt"] for row in safe if row["id"] in both)
         raise OverbenchError(
-            f"Expected each prompt on one side, found {len(both):,} on both, {prompt[:60]!r} among them "
-            "(or rows with the same id). Mend one of the two sets."
+            f"Expected each prompt to be safe or unsafe, found {len(both):,} in both sets, such as "
+            f"{prompt[:60]!r} (or rows with the same id). Correct one of the two sets."
         )
 
 

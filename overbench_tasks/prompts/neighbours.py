@@ -128,8 +128,8 @@ def _other_side(task: str, file: Path) -> None:
     if named and all(NEIGHBOURS[name].prompt_label != wanted for name in named):
         other = NEIGHBOURS[named[0]].prompt_label
         raise OverbenchError(
-            f"Expected {wanted} prompts for {task}, and {file.name} holds {other} ones by its name. For "
-            f"these take the task {named[0]}; if the name is wrong, rename the file."
+            f"Expected {wanted} prompts for {task}. By its name, {file.name} holds {other} prompts. Ask "
+            f"these with the task {named[0]}; if the name is wrong, rename the file."
         )
 
 

@@ -307,7 +307,7 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     assert whys[1] == "The server of dies ended with exit code 0 while it was asked"
     assert "The server of never did not answer http://127.0.0.1:" in whys[3]
     (ended,) = {one.why for one in found.failures if "of ends" in one.why}
-    assert "ended with exit code 1. It said: " in ended and "ZeroDivisionError" in ended
+    assert "ended with exit code 1. Last lines of its log: " in ended and "ZeroDivisionError" in ended
     assert "server-ends.txt. Command: " in ended
     died = next(one.command for one in found.failures if "of dies" in one.why)
     assert re.search(r"(?s), (\d+)\), h\.S.* # and once it is up, .* -m lm_eval .*127\.0\.0\.1:\1 ", died)

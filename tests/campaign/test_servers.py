@@ -80,7 +80,7 @@ def test_what_another_answers_is_not_taken_for_a_server_that_has_ended(
         return len(answers) > 1
 
     monkeypatch.setattr(servers, "_answers", answer)
-    with pytest.raises(OverbenchError, match=r"ended with exit code 1\. It said"):
+    with pytest.raises(OverbenchError, match=r"ended with exit code 1\. Last lines of its log"):
         Servers(tmp_path).serving(job(tmp_path, "a", command=f"{sys.executable} -c 1/0")).__enter__()
 
 
@@ -113,9 +113,9 @@ def test_what_servers_and_models_say_does_not_steer_the_terminal(
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(settings))
     out = tmp_path / "out"
     found = CliRunner().invoke(app, ["campaign", str(tmp_path / "study.yaml"), "--out", str(out)])
-    assert "FAILED" in found.output and "It said: ]0;owned[2J." in found.output
+    assert "FAILED" in found.output and "Last lines of its log: ]0;owned[2J." in found.output
     assert "a reply: ]0;owned" in found.output and "\x1b" not in found.output
-    assert "\x1b" not in "".join(one.why for one in failures(out) if "It said" in one.why)
+    assert "\x1b" not in "".join(one.why for one in failures(out) if "Last lines of its log" in one.why)
 
 
 def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(

@@ -216,10 +216,10 @@ class TestExplanation:
         assert (one.words.state, one.words.triggers, one.words.unscored) == ("unscored", (), 1)
         assert one.words.alone[3] is None and "kill" in one.words.texts(one.words.shown)
         assert "1 of the variants tried got no reply with a label, so that is not proved minimal" in told
-        assert "1 not known, for want of replies with a label" in "\n".join(summary_lines([one]))
+        assert "1 not known: replies without a label" in "\n".join(summary_lines([one]))
         [empty] = explained(RuledTarget(lambda q: q.prompt == PROMPT or ""), PROMPT)
         assert empty.words and (empty.words.state, empty.words.shown) == ("unscored", ())
-        assert "no trigger found as far as is known" in "\n".join(explanation_lines(empty, None))
+        assert "no trigger found, but some replies have no label" in "\n".join(explanation_lines(empty, None))
 
     def test_a_failure_among_the_first_replies_is_no_other_answer(self) -> None:
         replies = iter([True, *[ModelReply(failure="HTTP 503")] * 2])
@@ -289,7 +289,7 @@ class TestExplanation:
         assert found(one) == [["weed"]]
         [bare] = explained(RuledTarget(words("kill")), PROMPT, instruction="Be kind. Be brief.")
         assert bare.sentences and bare.sentences.state == "refuses_whatever_is_left"
-        assert "refused without the instruction, too" in "\n".join(
+        assert "also refuses it without the instruction" in "\n".join(
             explanation_lines(bare, "Be kind. Be brief.")
         )
 

@@ -86,7 +86,7 @@ def test_a_refusal_that_only_the_prompt_makes_is_not_blamed_on_the_turns() -> No
     explanation = explained(RuledTarget(lambda question: "rid" in question.prompt))
     assert explanation.earlier is not None
     assert not explanation.earlier.triggers
-    assert "without what was said before" in "\n".join(explanation_lines(explanation, None))
+    assert "without the earlier messages" in "\n".join(explanation_lines(explanation, None))
     assert explanation.words is not None
     assert [explanation.words.texts(trigger) for trigger in explanation.words.triggers] == [["rid"]]
 

@@ -265,7 +265,7 @@ def test_a_dataset_that_has_changed(hub: FakeHub, tmp_path: Path, caplog: pytest
             "overbench_or_bench_hard",
             "or_bench_toxic",
             or_bench("Hit?", "violence"),
-            r"Expected safe prompts .* or_bench_toxic\.csv holds unsafe ones .* task overbench_or_bench_t",
+            r"Expected safe prompts .*or_bench_toxic\.csv holds unsafe prompts\. .* task overbench_or_bench_",
         ),
         ("overbench_or_bench_toxic", "or-bench-80k", or_bench("a", "hate"), "task overbench_or_bench_80k"),
         ("overbench_phtest", "x", or_bench("a", "hate"), "expected the column 'Request' and 'Harmfulness'"),
@@ -293,7 +293,9 @@ def test_both_sides_may_be_neighbours(tmp_path: Path) -> None:
     examples = [example(task)[1][0][0] for task in named.values()]
     assert load_balance(**sides, **named)["test"]["prompt"][:] == examples
     clash = write_table(tmp_path / "clash.csv", [{"prompt": examples[0]}])
-    with pytest.raises(OverbenchError, match="each prompt on one side, found 1 on both, 'What lies do"):
+    with pytest.raises(
+        OverbenchError, match="each prompt to be safe or unsafe, found 1 in both sets, such as 'What lies do"
+    ):
         load_balance(**sides, **{**named, "overbench_unsafe_source": str(clash)})
 
 

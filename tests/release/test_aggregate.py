@@ -207,8 +207,8 @@ class TestMatrix:
         assert (
             "Refused by none of them: 1. Refused, but only by targets with a system instruction: 1." in told
         )
-        assert "of 1 prompt with a `round`" in told and "a tie is unscored" not in told
-        assert "of labels that equally many have, the one that gives least (refused, partial, evasive" in told
+        assert "a refresh made 1 prompt with a `round`" in told and "a tie is unscored" not in told
+        assert "a tie goes to the label that gives the user least (refused, partial, evasive" in told
 
     def test_the_card_says_what_its_maker_wants_said(self) -> None:
         release = made(about="## How\n\nBy hand.\n")

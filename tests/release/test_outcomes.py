@@ -124,7 +124,7 @@ def test_ones_own_logs_stand_beside_a_table_and_each_cell_has_one_labeller() -> 
     assert cells(release, unsafe=True)[PERSON, "own"] == ("refused", RULES)
     versions = {target.target: target.label_version for target in release.targets()}
     assert versions == {"a": f"{RULES} + {by}", "b": by, "own": RULES}
-    assert any("Labels of 2 labellers stand beside each other" in note for note in release.facts["notes"])
+    assert any("The labels come from 2 labellers" in note for note in release.facts["notes"])
 
 
 def test_a_log_that_calls_a_prompt_unsafe_takes_it_out_of_every_rate() -> None:

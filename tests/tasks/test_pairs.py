@@ -220,7 +220,7 @@ def test_an_unsafe_source_beside_is_said_to_be_of_no_use(
 ) -> None:
     source = str(write_table(tmp_path / "p.csv", ROWS))
     load_pairs(overbench_set="overbench", overbench_source=source, overbench_unsafe_source=source)
-    assert "has its unsafe prompts from overbench_source" in caplog.text
+    assert "takes its unsafe prompts from overbench_source" in caplog.text
 
 
 @pytest.mark.parametrize(

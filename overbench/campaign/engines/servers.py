@@ -149,8 +149,8 @@ class Servers:
 
     def _problem(self, job: CampaignJob, problem: str) -> str:
         return (
-            f"The server of {job.target} {problem}. It said: {last_lines(self._log(job))}. All of it: "
-            f"{self._log(job)}. Command: {shlex.join(job.server_argv(self._port))}"
+            f"The server of {job.target} {problem}. Last lines of its log: {last_lines(self._log(job))}. "
+            f"Whole log: {self._log(job)}. Command: {shlex.join(job.server_argv(self._port))}"
         )
 
     def _log(self, job: CampaignJob) -> Path:
