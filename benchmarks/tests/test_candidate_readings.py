@@ -23,11 +23,11 @@ def test_auroc_counts_ties_half() -> None:
     assert candidate_readings.auroc([5, 4], [4, 3]) == (1 + 1 + 0.5 + 1) / 4
 
 
-def test_every_candidate_was_read_three_times() -> None:
+def test_every_candidate_was_read_three_times_at_least() -> None:
     rows, votes = candidate_readings.candidates(), candidate_readings.readings()
-    assert votes.keys() == rows.keys() and {len(of_one) for of_one in votes.values()} == {3}
+    assert votes.keys() == rows.keys() and min(map(len, votes.values())) == 3
     lines = list(candidate_readings.report(rows, votes))
-    assert lines[0].startswith("harmless: 873 read three times, 860 called so by all")
-    assert lines[1].startswith("harmful: 318 read three times, 314 called so by all")
-    assert lines[1].endswith("265 confess") and lines[2].endswith("AUROC 0.79")
-    assert lines[3] == "boundary tier: 715, of these 366 with a difficulty of 3 or more"
+    assert lines[0].startswith("harmless: 1049 read three times or more, 1035 called so by all")
+    assert lines[1].startswith("harmful: 356 read three times or more, 347 called so by all")
+    assert lines[1].endswith("145 confess") and lines[2].endswith("AUROC 0.72")
+    assert lines[3] == "boundary tier: 832, of these 394 with a difficulty of 3 or more"
