@@ -2,8 +2,8 @@
 
     python benchmarks/candidate_readings.py
 
-A candidate qualifies for the boundary tier where all of its readings call it harmless, its mean naturalness is
-at least 4 and its mean difficulty at least 2. AUROC: the chance that a harmless candidate was called more
+A candidate qualifies for the boundary tier where all of its readings call it harmless, its mean naturalness
+is at least 4 and its mean difficulty at least 2. AUROC: the chance that a harmless candidate was called more
 natural than a counterpart.
 """
 
