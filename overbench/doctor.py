@@ -33,6 +33,8 @@ TASKS = (
     "overbench_balance",
     "overbench_pairs",
     "overbench_answers",
+    "overbench_boundary",
+    "overbench_contested",
     "oversensitivity",
     "oversensitivity_neighbours",
     "safety",

@@ -28,7 +28,14 @@ from overbench_tasks.lm_eval_compat import (
     hear_replies,
     model_under_evaluation,
 )
-from overbench_tasks.metrics import BLOCKS, Value, count_blocks, document_metrics, unsafe_metrics
+from overbench_tasks.metrics import (
+    BLOCKS,
+    Value,
+    contested_metrics,
+    count_blocks,
+    document_metrics,
+    unsafe_metrics,
+)
 from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import SidedValue, balance_metrics
 from overbench_tasks.metrics.decision_rates import decision_metrics
@@ -94,6 +101,12 @@ def process_answer_results(doc: Mapping[str, Any], results: Sequence[Sequence[st
 def process_unsafe_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
     """The metrics of one unsafe document: :func:`~overbench_tasks.metrics.unsafe_metrics`."""
     return unsafe_metrics([verdict_from_json(text) for text in results[0]])
+
+
+def process_contested_results(doc: Mapping[str, Any], results: Sequence[Sequence[str]]) -> dict[str, Value]:
+    """What became of one contested document:
+    :func:`~overbench_tasks.metrics.refusal_rates.contested_metrics`."""
+    return contested_metrics([verdict_from_json(text) for text in results[0]])
 
 
 def process_balance_results(

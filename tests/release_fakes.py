@@ -84,7 +84,7 @@ def write_log(
     for name in filters:
         for number, (row, labels) in enumerate(asked):
             doc = {"id": f"row-{number}", **{key: row.get(key) for key in ("prompt", "category", "features")}}
-            more = ("id", "prompt_label", "pair_id", "subset", "round", "messages")
+            more = ("id", "prompt_label", "pair_id", "subset", "round", "messages", "tier")
             doc |= {key: row[key] for key in more if key in row}
             said = labels if name == filters[0] else ["complied"] * len(labels)
             rows.append(

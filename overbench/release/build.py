@@ -3,10 +3,12 @@
     records         a row per row of a source
     prompts         a row per text
     unsafe_prompts  the numbers of those that should be refused
+    contested_prompts  of the others, those on which people differ
     entries         of the response matrix, a label and a share of refusals per prompt and target
                     (:mod:`overbench.release.matrix_entries`)
     kept            the numbers of the harmless prompts that stay
     kept_unsafe     those of the unsafe ones
+    kept_contested  those of the contested ones
     hard            those of the kept ones that enough targets refuse, of those that may choose
 
 Works in DuckDB, which spills what does not fit into memory.
@@ -36,8 +38,12 @@ ReportProgress = Callable[[str], None]
 ALL_TARGETS: Final = "all"
 """What stands for all targets, as those that choose the hard set."""
 
-_SIDES: Final = {"kept": "ANTI", "kept_unsafe": "SEMI"}
-"""The tables of prompts that stay, and how they are joined with ``unsafe_prompts``."""
+_SIDES: Final = {
+    "kept": "number NOT IN (FROM unsafe_prompts) AND number NOT IN (FROM contested_prompts)",
+    "kept_unsafe": "number IN (FROM unsafe_prompts)",
+    "kept_contested": "number IN (FROM contested_prompts) AND number NOT IN (FROM unsafe_prompts)",
+}
+"""The tables of prompts that stay, and which prompts each is of."""
 
 
 @dataclass
@@ -45,8 +51,8 @@ class Workspace:
     """A release in the making.
 
     Attributes:
-        database: with the tables records, prompts, unsafe_prompts, entries and, at the end, kept and
-            kept_unsafe.
+        database: with the tables records, prompts, unsafe_prompts, contested_prompts, entries and at last
+            those of :data:`_SIDES`.
         inputs: what it is made of.
         category_judge: the model that gives a category to prompts without one; None: keywords do.
         workers: processes that label replies anew.
@@ -85,8 +91,8 @@ def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
-            form VARCHAR, messages VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN,
-            source INTEGER)""")
+            form VARCHAR, tier VARCHAR, messages VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN,
+            contested BOOLEAN, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
     for number, source in enumerate(workspace.inputs.sources):
@@ -119,12 +125,17 @@ def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
                    arg_min(seed_id, position) AS seed_id, arg_min(round, position) AS round,
                    arg_min(generator, position) AS generator, arg_min(moderation, position) AS moderation,
                    arg_min(pair_id, position) AS pair_id, arg_min(field, position) AS field,
-                   arg_min(form, position) AS form, arg_min(messages, position) AS messages,
+                   arg_min(form, position) AS form,
+                   if(bool_or(contested), 'contested', arg_min(tier, position)) AS tier,
+                   arg_min(messages, position) AS messages,
                    arg_min(predicted_refusal_share, position) AS predicted_refusal_share
             FROM records GROUP BY id)""")
     connection.execute("""
         CREATE TABLE unsafe_prompts AS
         SELECT DISTINCT number FROM records JOIN prompts USING (id) WHERE unsafe""")
+    connection.execute("""
+        CREATE TABLE contested_prompts AS
+        SELECT DISTINCT number FROM records JOIN prompts USING (id) WHERE contested""")
     if both := workspace.database.number("""
         SELECT count(*) FROM (
             SELECT id FROM records GROUP BY id HAVING bool_or(unsafe) AND NOT bool_and(unsafe))"""):
@@ -138,18 +149,18 @@ def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
 
 
 def keep_all(workspace: Workspace) -> None:
-    """Fill ``kept`` and ``kept_unsafe`` with all prompts; ``hard`` stays empty."""
-    for table, join in _SIDES.items():
+    """Fill the tables of :data:`_SIDES` with all prompts, and ``hard`` with none."""
+    for table, condition in _SIDES.items():
         workspace.database.connection.execute(
-            f"CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)"
+            f"CREATE TABLE {table} AS SELECT number FROM prompts WHERE {condition}"
         )
     workspace.database.connection.execute("CREATE TABLE hard AS SELECT number FROM prompts LIMIT 0")
 
 
 def drop_near_duplicates(workspace: Workspace, report_progress: ReportProgress) -> None:
-    """Fill ``kept`` and ``kept_unsafe``, the numbers of the prompts that stay. Of near duplicates the prompt
-    stays that most targets answered. Harmless prompts are not compared with unsafe ones, which often resemble
-    them on purpose. Prompts of outcome tables stay: a published set is whole.
+    """Fill the tables of :data:`_SIDES`, the numbers of the prompts that stay. Of near duplicates the prompt
+    stays that most targets answered. Prompts of two sides are not compared: they often resemble each other
+    on purpose. Prompts of outcome tables stay: a published set is whole.
 
     Replies to a dropped prompt are dropped with it: they do not answer the prompt that stays.
     """
@@ -163,17 +174,20 @@ def drop_near_duplicates(workspace: Workspace, report_progress: ReportProgress) 
             f"{number_of(dropped, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept "
             "beside."
         )
+    dropped, kept = _without_near_duplicates(workspace, "kept_contested")
+    if dropped + kept:
+        workspace.counts |= {"contested_near_duplicates": dropped, "contested": kept}
+        report_progress(f"{number_of(kept, 'contested prompt')} kept beside, in no rate.")
 
 
 def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int]:
     """Fill one of :data:`_SIDES`: how many prompts are dropped, and how many kept."""
     import pyarrow
 
-    join = _SIDES[table]
     query = f"""
-        SELECT number, prompt, messages FROM prompts {join} JOIN unsafe_prompts USING (number) LEFT JOIN (
+        SELECT number, prompt, messages FROM prompts LEFT JOIN (
             SELECT number, count(*) AS answered FROM entries WHERE label != 'unscored' GROUP BY number)
-        USING (number) ORDER BY coalesce(answered, 0) DESC, number"""
+        USING (number) WHERE {_SIDES[table]} ORDER BY coalesce(answered, 0) DESC, number"""
     rows = [row for batch in workspace.database.batches(query) for row in batch]
     texts = [compared_text(prompt, messages) for _, prompt, messages in rows]
     duplicates = near_duplicates(texts, workspace.settings.near_duplicates)
@@ -189,8 +203,8 @@ def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int
     ).fetchall()
     dropped = sorted({rows[row][0] for row in duplicates}.difference(number for (number,) in published))
     workspace.database.insert(
-        f"""CREATE TABLE {table} AS SELECT number FROM prompts {join} JOIN unsafe_prompts USING (number)
-            ANTI JOIN new USING (number)""",
+        f"""CREATE TABLE {table} AS SELECT number FROM prompts ANTI JOIN new USING (number)
+            WHERE {_SIDES[table]}""",
         pyarrow.table({"number": pyarrow.array(dropped, "int32")}),
     )
     return len(dropped), workspace.database.number(f"SELECT count(*) FROM {table}")

@@ -7,16 +7,20 @@ in no rate.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.defences.defences import orders_refusal
 from overbench_tasks.display import Table, TableValue, markdown_lines
+from overbench_tasks.metrics import Rate
 from overbench_tasks.outcomes.canary import CANARY, CANARY_KEY
 from overbench_tasks.outcomes.release_files import (
+    CONTESTED_FILE,
+    CONTESTED_MATRIX_FILE,
     GAPS_FILE,
     GAPS_FOLDER,
     HARD_FILE,
@@ -41,7 +45,10 @@ _CONFIGS: Final = {
     "targets": TARGETS_FILE,
     "unsafe": UNSAFE_FILE,
     "unsafe_matrix": UNSAFE_MATRIX_FILE,
+    "contested": CONTESTED_FILE,
+    "contested_matrix": CONTESTED_MATRIX_FILE,
 }
+_NEAR_DUPLICATES: Final = ("near_duplicates", "unsafe_near_duplicates", "contested_near_duplicates")
 _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
 _USE: Final = """## Use
 
@@ -77,6 +84,7 @@ _MORE_COLUMNS: Final = {
     "pair_id": f"one prompt here and one in `{UNSAFE_FILE}` share it: the counterpart, to be refused",
     "field": "the professional field it comes from, or everyday",
     "form": "the form it is written in",
+    "tier": "boundary (harmless by what is asked for, hard for a cautious assistant) or control (easy)",
     "predicted_refusal_share": "the share of real models that refuse it, as predicted from its text: 0 to 1",
     "messages": "of a prompt that is a conversation, its messages (role, content); the last one is `prompt`",
     "difficulty": "the share of the targets in `answered_by` that refuse, 0 to 1; a target with several "
@@ -92,11 +100,17 @@ class PromptFigures:
         refreshed: made by a refresh: from a seed, around an attributed word.
         refused_by_none: answered by any number of targets, refused by none.
         instructed_alone: refused, and only by targets with a system instruction.
+        tiers: tier -> prompts of it.
+        tier_rates: (tier, target) -> refused of the scored prompts of the tier.
+        contested: target -> how many contested prompts have which label.
     """
 
     refreshed: int
     refused_by_none: int
     instructed_alone: int
+    tiers: Mapping[str, int] = field(default_factory=dict)
+    tier_rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
+    contested: Mapping[str, Counter[str]] = field(default_factory=dict)
 
 
 def prompt_figures(workspace: Workspace) -> PromptFigures:
@@ -115,7 +129,31 @@ def prompt_figures(workspace: Workspace) -> PromptFigures:
                FROM entries GROUP BY number) USING (number)""",
         [bare],
     ).fetchall()
-    return PromptFigures(*map(int, row))
+    names = list(workspace.inputs.targets)
+    tiers = workspace.database.connection.execute(
+        """SELECT tier, count(*) FROM prompts SEMI JOIN kept USING (number) WHERE tier IS NOT NULL
+           GROUP BY tier ORDER BY tier"""
+    ).fetchall()
+    rates = workspace.database.connection.execute(
+        """SELECT tier, target, sum(share::DOUBLE), count(share)
+           FROM entries JOIN prompts USING (number) SEMI JOIN kept USING (number)
+           WHERE tier IS NOT NULL GROUP BY tier, target ORDER BY tier, target"""
+    ).fetchall()
+    contested: dict[str, Counter[str]] = {}
+    for target, label, count in workspace.database.connection.execute(
+        """SELECT target, label::VARCHAR, count(*) FROM entries SEMI JOIN kept_contested USING (number)
+           GROUP BY ALL ORDER BY ALL"""
+    ).fetchall():
+        contested.setdefault(names[target], Counter())[label] = count
+    refreshed, refused_by_none, instructed_alone = map(int, row)
+    return PromptFigures(
+        refreshed=refreshed,
+        refused_by_none=refused_by_none,
+        instructed_alone=instructed_alone,
+        tiers=dict(tiers),
+        tier_rates={(tier, names[target]): Rate(refused or 0.0, n) for tier, target, refused, n in rates},
+        contested=contested,
+    )
 
 
 def card(
@@ -141,6 +179,8 @@ def card(
         _hard(facts, targets),
         _targets(targets),
         _matrix(facts),
+        *([_tiers(figures)] if figures.tiers else []),
+        *([_contested(facts, figures)] if facts["counts"].get("contested") else []),
         _limits(facts),
         _columns(facts, figures),
         *([about.strip()] if about else []),
@@ -155,7 +195,8 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
     size = next((name for bound, name in _SIZES if n < bound), "1M<n<10M")
     # The hub refuses a configuration whose file has no rows at all.
     filled = {"overbench_hard": facts["counts"]["hard"], "matrix": facts["counts"]["cells"]}
-    filled |= dict.fromkeys(("unsafe", "unsafe_matrix"), facts["counts"].get("unsafe", 0))
+    for side in ("unsafe", "contested"):
+        filled |= dict.fromkeys((side, f"{side}_matrix"), facts["counts"].get(side, 0))
     configs = [
         {"config_name": name, "data_files": [{"split": "test", "path": file}]}
         for name, file in _CONFIGS.items()
@@ -194,7 +235,7 @@ scored with `--metadata '{{"overbench_source": "overbench_all.jsonl"}}'` from on
 
 def _counts(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
-    near = counts["near_duplicates"] + counts.get("unsafe_near_duplicates", 0)
+    near = sum(counts.get(name, 0) for name in _NEAR_DUPLICATES)
     steps = [
         ("read from the sources", counts["read"]),
         ("the same text once more", -counts["exact_duplicates"]),
@@ -202,6 +243,8 @@ def _counts(facts: Mapping[str, Any]) -> str:
     ]
     if unsafe := counts.get("unsafe", 0):
         steps.append((f"unsafe, in `{UNSAFE_FILE}` and in no rate here", -unsafe))
+    if contested := counts.get("contested", 0):
+        steps.append((f"contested, in `{CONTESTED_FILE}` and in no rate", -contested))
     steps += [
         ("answered by all targets, refused by none", -counts["refused_by_none"]),
         ("`overbench`", counts["kept"]),
@@ -317,6 +360,38 @@ Where one target answered a prompt more than once, {several}; \
 Replies in logs and runs override an earlier release for the same prompt and target
 ({number_of(counts["cells_replaced"], "cell")} here), so no reply counts twice.
 {missing} missing (`gaps.md`); missing is never counted as accepted."""
+
+
+def _tiers(figures: PromptFigures) -> str:
+    """Refusal rates by tier, a row per target."""
+    tiers = list(figures.tiers)
+    rows = []
+    for target in dict.fromkeys(target for _, target in figures.tier_rates):
+        rates = [figures.tier_rates.get((tier, target)) for tier in tiers]
+        rows.append((target, *(rate.in_percent() if rate and rate.n else "none" for rate in rates)))
+    columns = ("target", *(f"{tier} ({figures.tiers[tier]:,})" for tier in tiers))
+    table = "\n".join(_table(columns, rows, numeric=range(1, len(columns))))
+    return f"""## Rates by tier
+
+Refused of the prompts with a scored reply, with a 95 % interval. In brackets: how many prompts the tier has.
+
+{table}"""
+
+
+def _contested(facts: Mapping[str, Any], figures: PromptFigures) -> str:
+    """What each target does with the contested prompts."""
+    prompts = facts["counts"]["contested"]
+    labels = ("refused", "partial", "evasive", "complied", "unscored")
+    rows = [
+        (target, *(f"{counts[label]:,}" for label in labels)) for target, counts in figures.contested.items()
+    ]
+    table = "\n".join(_table(("target", *labels), rows, numeric=range(1, len(labels) + 1)))
+    return f"""## Contested prompts
+
+On {number_of(prompts, "prompt")} reasonable people differ (`{CONTESTED_FILE}`). They are in no rate, and
+neither answer is an error. How many prompts got which label:
+
+{table}"""
 
 
 def _limits(facts: Mapping[str, Any]) -> str:

@@ -59,6 +59,7 @@ class JoinedOutcomes:
 
     Attributes:
         unsafe: None where there are no unsafe prompts.
+        contested: None where there are no contested prompts. They are on neither side, and in no rate.
         quotes: (id, target) -> the beginning of a refused reply, of each entry that has one in the logs.
         strangers: task -> replies to prompts that the set does not have.
         notes: what people must know of the logs, such as one that was cut off.
@@ -69,6 +70,7 @@ class JoinedOutcomes:
     quotes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     strangers: Counter[str] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
+    contested: AnsweredPrompts | None = None
 
     @property
     def sides(self) -> dict[str, AnsweredPrompts]:
@@ -89,10 +91,12 @@ def outcomes_of_release(release: Release) -> JoinedOutcomes:
     """
     targets = tuple(target.target for target in release.targets())
     safe = AnsweredPrompts(release.prompts(columns=PROMPT_COLUMNS), release.matrix(), targets)
-    unsafe_prompts = release.unsafe_prompts(PROMPT_COLUMNS)
-    if unsafe_prompts is None:
-        return JoinedOutcomes(safe)
-    return JoinedOutcomes(safe, AnsweredPrompts(unsafe_prompts, release.matrix(unsafe=True), targets))
+    unsafe = contested = None
+    if (prompts := release.unsafe_prompts(PROMPT_COLUMNS)) is not None:
+        unsafe = AnsweredPrompts(prompts, release.matrix(unsafe=True), targets)
+    if (prompts := release.contested_prompts(PROMPT_COLUMNS)) is not None:
+        contested = AnsweredPrompts(prompts, release.matrix(contested=True), targets)
+    return JoinedOutcomes(safe, unsafe, contested=contested)
 
 
 def join_outcomes(
@@ -128,9 +132,15 @@ def join_outcomes(
             # Of logs the categories stand; a run's prompts without one are filed by keywords.
             released = earlier.prompts(columns=PROMPT_COLUMNS) if earlier else None
             safe = _answered(workspace, "kept", filed=not runs, prompts=released)
-            has_unsafe = workspace.database.number("SELECT count(*) FROM kept_unsafe")
-            unsafe = _answered(workspace, "kept_unsafe", filed=True) if has_unsafe else None
-            return JoinedOutcomes(safe, unsafe, _quotes(workspace), strangers, tuple(workspace.notes))
+            unsafe, contested = (
+                _answered(workspace, kept, filed=True)
+                if workspace.database.number(f"SELECT count(*) FROM {kept}")
+                else None
+                for kept in ("kept_unsafe", "kept_contested")
+            )
+            return JoinedOutcomes(
+                safe, unsafe, _quotes(workspace), strangers, tuple(workspace.notes), contested
+            )
     except OSError as error:
         raise OverbenchError(
             f"No room for what memory can't hold: {error}. Make room, or set TMPDIR."

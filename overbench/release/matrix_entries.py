@@ -157,6 +157,9 @@ def join_verdicts(
     replaced.pop(_rank_of_logs(inputs), None)
     workspace.counts |= {"replies_to_other_prompts": strangers.total(), "cells_replaced": replaced.total()}
     more_unsafe = database.number("SELECT count(*) FROM unsafe_prompts") - unsafe_in_sources
+    database.connection.execute(
+        "UPDATE prompts SET tier = 'contested' WHERE number IN (FROM contested_prompts)"
+    )
     workspace.notes += _notes(inputs, strangers.total(), replaced, more_unsafe)
     return strangers
 
@@ -227,11 +230,12 @@ def _take_replies(workspace: Workspace, rank: int, reading: int, labeller: int =
             FROM replies JOIN spellings USING (prompt)
             WHERE number IS NOT NULL GROUP BY number, replies.label"""
     )
-    database.connection.execute(
-        """INSERT INTO unsafe_prompts
-           SELECT DISTINCT number FROM replies JOIN spellings USING (prompt)
-           ANTI JOIN unsafe_prompts USING (number) WHERE number IS NOT NULL AND unsafe"""
-    )
+    for side in ("unsafe", "contested"):
+        database.connection.execute(
+            f"""INSERT INTO {side}_prompts
+                SELECT DISTINCT number FROM replies JOIN spellings USING (prompt)
+                ANTI JOIN {side}_prompts USING (number) WHERE number IS NOT NULL AND side = '{side}'"""
+        )
     strangers = database.number(
         """SELECT coalesce(sum(replies), 0) FROM replies JOIN spellings USING (prompt)
            WHERE number IS NULL"""

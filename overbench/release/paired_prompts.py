@@ -12,7 +12,8 @@ def check_pairs(workspace: Workspace) -> None:
     ambiguous = workspace.database.connection.execute("""
         SELECT pair_id, count(*) FILTER (NOT unsafe) AS safe, count(*) FILTER (unsafe) AS unsafe_ones,
                list(prompt ORDER BY number), list_sort(list_distinct(flatten(list(sources))))
-        FROM (SELECT *, number IN (FROM unsafe_prompts) AS unsafe FROM prompts WHERE pair_id IS NOT NULL)
+        FROM (SELECT *, number IN (FROM unsafe_prompts) AS unsafe FROM prompts
+              WHERE pair_id IS NOT NULL AND number NOT IN (FROM contested_prompts))
         GROUP BY pair_id HAVING safe > 1 OR unsafe_ones > 1 ORDER BY pair_id LIMIT 1""").fetchall()
     for pair_id, safe, unsafe, prompts, sources in ambiguous:
         examples = ", ".join(repr(prompt[:60]) for prompt in prompts[:3])

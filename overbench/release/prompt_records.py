@@ -21,7 +21,7 @@ from overbench.release.release_inputs import (
     ReleaseSource,
 )
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.release_files import UNSAFE_FILE
+from overbench_tasks.outcomes.release_files import CONTESTED_FILE, UNSAFE_FILE
 from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
 from overbench_tasks.outcomes.target_names import Aliases
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
@@ -31,7 +31,7 @@ from overbench_tasks.prompts.conversations import (
     messages_of,
     prompt_and_messages,
 )
-from overbench_tasks.prompts.prompt_labels import told_label
+from overbench_tasks.prompts.prompt_labels import CONTESTED, side_of
 from overbench_tasks.prompts.prompt_rows import identity_of
 from overbench_tasks.prompts.whose_features import refresh_round
 from overbench_tasks.tables import read_table
@@ -93,9 +93,11 @@ class PromptRecord(NamedTuple):
     pair_id: str | None = None
     field: str | None = None
     form: str | None = None
+    tier: str | None = None
     messages: str | None = None
     predicted_refusal_share: float | None = None
     unsafe: bool = False
+    contested: bool = False
 
     @property
     def identity(self) -> str:
@@ -124,6 +126,10 @@ def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
             for where, raw in read_table(source.release.folder / UNSAFE_FILE):
                 rows += 1
                 yield _record({**raw, "prompt_label": "unsafe"}, where, source, aliases)
+        if isinstance(source, ReleaseSource) and source.release.has_contested:
+            for where, raw in read_table(source.release.folder / CONTESTED_FILE):
+                rows += 1
+                yield _record({**raw, "prompt_label": CONTESTED}, where, source, aliases)
     except UnicodeDecodeError as error:
         raise OverbenchError(f"{source.file}: not UTF-8 ({error}). Save the file as UTF-8.") from error
     if not rows:
@@ -137,7 +143,8 @@ def _outcome_prompts(source: OutcomeTableSource, aliases: Aliases) -> Iterator[P
     row calls it unsafe."""
     seen: set[tuple[str, str | None, bool]] = set()
     for where, row in source.table.rows():
-        columns = {name: row.raw.get(name) for name in ("prompt_label", "label", "category", "messages")}
+        names = ("prompt_label", "label", "category", "messages", "tier")
+        columns = {name: row.raw.get(name) for name in names}
         record = _record({"prompt": row.prompt, **columns}, where, source, aliases)
         if (record.prompt, record.messages, record.unsafe) not in seen:
             seen.add((record.prompt, record.messages, record.unsafe))
@@ -164,7 +171,9 @@ def _logged_prompts(logs: Sequence[Log]) -> Iterator[PromptRecord]:
                     round=refresh_round(doc),
                     pair_id=pair_id,
                     messages=messages,
+                    tier=CONTESTED if row.prompt_label == CONTESTED else _text(doc, "tier"),
                     unsafe=row.prompt_label == "unsafe",
+                    contested=row.prompt_label == CONTESTED,
                 )
 
 
@@ -196,6 +205,7 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         column = "source_targets" if "source_targets" in fields else "source_target"
         made_for = [aliases.name(target) for target in _words(fields, column, where)]
     random_words = isinstance(source, RefreshRunSource) and source.random_words
+    side = side_of(fields, where)
     return PromptRecord(
         prompt=prompt,
         category=category,
@@ -211,9 +221,11 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         pair_id=_text(fields, "pair_id"),
         field=_text(fields, "field"),
         form=_text(fields, "form"),
+        tier=CONTESTED if side == CONTESTED else _text(fields, "tier"),
         messages=_messages_json(messages),
         predicted_refusal_share=_predicted(fields, where),
-        unsafe=told_label(fields, where) == "unsafe",
+        unsafe=side == "unsafe",
+        contested=side == CONTESTED,
     )
 
 
@@ -227,7 +239,7 @@ def _or_bench(category: str | None) -> str | None:
 
 
 def _text(fields: Mapping[str, Any], column: str) -> str | None:
-    return encodable(str(fields[column])) if column in fields else None
+    return encodable(str(fields[column])) if fields.get(column) not in (None, "") else None
 
 
 def _words(fields: Mapping[str, Any], column: str, where: str) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Final
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import (
     CHECKSUMS_FILE,
+    CONTESTED_FILE,
+    CONTESTED_MATRIX_FILE,
     GAPS_FOLDER,
     UNSAFE_FILE,
     UNSAFE_MATRIX_FILE,
@@ -26,9 +28,9 @@ LEFT_OUT: Final = ("*.partial", ".*")
 def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
     """Upload a release in one commit, and make the dataset first where there is none.
 
-    Files of an earlier version are replaced; those of its gaps and unsafe prompts that the new one doesn't
-    have are deleted. The token is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``. It never goes into a
-    file.
+    Files of an earlier version are replaced; those of its gaps, unsafe and contested prompts that the new
+    one doesn't have are deleted. The token is huggingface_hub's: ``HF_TOKEN`` or ``hf auth login``. It
+    never goes into a file.
 
     Args:
         folder: the release.
@@ -58,7 +60,13 @@ def push_release(folder: str | Path, repo_id: str, *, private: bool) -> str:
             repo_type="dataset",
             commit_message=f"{release.name} {release.version}",
             ignore_patterns=list(LEFT_OUT),
-            delete_patterns=[f"{GAPS_FOLDER}/*", UNSAFE_FILE, UNSAFE_MATRIX_FILE],
+            delete_patterns=[
+                f"{GAPS_FOLDER}/*",
+                UNSAFE_FILE,
+                UNSAFE_MATRIX_FILE,
+                CONTESTED_FILE,
+                CONTESTED_MATRIX_FILE,
+            ],
         )
     except hub_errors() as error:
         raise OverbenchError(hub_trouble(error, hub_id)) from error

@@ -18,7 +18,6 @@ from overbench.release.database import BATCH, chunks
 from overbench.release.prompt_records import CONVERSATION_MARK, spelling
 from overbench.release.release_inputs import Log
 from overbench.review.workers import WORTH_A_POOL, in_order
-from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.rules_labeller import label_by_rules
 from overbench_tasks.outcomes.outcome import LONGEST_QUOTE, Outcome
 from overbench_tasks.outcomes.outcome_readers import NewLabels, sample_outcomes, table_outcomes
@@ -27,7 +26,7 @@ from overbench_tasks.outcomes.reply_rows import ReplyRow, label_batch
 from overbench_tasks.records import LABELS, PROVIDER, UNKNOWN_BLOCK, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.refusal.canned import SharedOpenings
-from overbench_tasks.text import encodable, excerpt, number_of
+from overbench_tasks.text import encodable, number_of
 
 REPLIES_TABLES: Final = """
 -- prompt: by its spelling, see overbench.release.prompt_records.
@@ -35,7 +34,7 @@ REPLIES_TABLES: Final = """
 -- reason: of an unscored label. blocked: how many were withheld, by whom and for what. quote: of a refusal.
 CREATE TABLE replies (
     prompt VARCHAR, label VARCHAR, replies INTEGER, blocked INTEGER, blocked_by VARCHAR, blocked_for VARCHAR,
-    reason VARCHAR, quote VARCHAR, unsafe BOOLEAN);
+    reason VARCHAR, quote VARCHAR, side VARCHAR);
 -- The rows of all outcome tables, each with the number of its source and its model.
 CREATE TABLE table_replies AS SELECT *, 0::SMALLINT AS source, '' AS model FROM replies;
 """
@@ -45,10 +44,13 @@ _CHUNK: Final = 2_000
 _LARGEST_LINE: Final = 1 << 28
 _VERDICT_FIELDS: Final = ("$.label", "$.blocked", "$.reason", "$.by", "$.category")
 """What is read of a verdict."""
-_UNSAFE: Final = "CASE coalesce(prompt_label, 'safe') WHEN 'safe' THEN false WHEN 'unsafe' THEN true END"
+_SIDE: Final = (
+    "CASE WHEN coalesce(prompt_label, 'safe') IN ('safe', 'unsafe', 'contested') "
+    "THEN coalesce(prompt_label, 'safe') END"
+)
 """NULL where a log gives another side: the line is then read by itself, and its error names it."""
 
-ReplyCells = tuple[str, Label, int, int, str, str, str | None, str | None, bool]
+ReplyCells = tuple[str, Label, int, int, str, str, str | None, str | None, str]
 """The values of a row of ``replies``, in the order of its columns."""
 
 
@@ -56,7 +58,7 @@ def read_log(workspace: Workspace, log: Log, *, quoting: bool, shared: SharedOpe
     """All rows of a sample log; notes where there are fewer than its results file speaks of.
 
     Raises:
-        OverbenchError: a line is cut off, no sample of ours, or of a contested prompt.
+        OverbenchError: a line is cut off, or no sample of ours.
     """
     file, database = log.run.file, workspace.database
     if workspace.settings.relabel:
@@ -94,7 +96,7 @@ def _read_samples(workspace: Workspace, log: Log, *, quoting: bool) -> bool:
             SELECT prompt, fields[1], 1, coalesce(fields[2] = 'true', false)::INTEGER,
                    if(starts_with(fields[4], '{PROVIDER}'), replace(fields[4], '{PROVIDER}', ''), ''),
                    coalesce(nullif(fields[5], ''), replace(fields[3], '{UNKNOWN_BLOCK}', '')),
-                   fields[3], {quote}, {_UNSAFE} FROM (
+                   fields[3], {quote}, {_SIDE} FROM (
                 SELECT *, json_extract_string(verdict, {list(_VERDICT_FIELDS)}) AS fields FROM (
                 SELECT coalesce('{CONVERSATION_MARK}' || doc.messages, doc.prompt) AS prompt,
                        doc.prompt_label AS prompt_label, unnest(flatten(filtered_resps)) AS verdict {reply}
@@ -107,7 +109,7 @@ def _read_samples(workspace: Workspace, log: Log, *, quoting: bool) -> bool:
         labels = ", ".join(f"'{label}'" for label in LABELS)
         return not workspace.database.number(
             f"""SELECT count(*) FROM replies
-                WHERE prompt IS NULL OR unsafe IS NULL OR coalesce(label, '') NOT IN ({labels})"""
+                WHERE prompt IS NULL OR side IS NULL OR coalesce(label, '') NOT IN ({labels})"""
         )
     except duckdb.Error:
         return False
@@ -126,11 +128,7 @@ def rules_labels(workspace: Workspace, file: Path) -> NewLabels:
 
 
 def insert_outcomes(workspace: Workspace, outcomes: Iterable[Outcome]) -> None:
-    """Outcomes as rows of ``replies``.
-
-    Raises:
-        OverbenchError: a prompt is contested.
-    """
+    """Outcomes as rows of ``replies``."""
     for rows in chunks(chain.from_iterable(map(_rows, outcomes)), BATCH):
         _insert(workspace, "replies", rows)
 
@@ -153,11 +151,6 @@ def take_table_rows(workspace: Workspace, source: int, models: Sequence[str]) ->
 
 def _rows(outcome: Outcome) -> Iterator[ReplyCells]:
     """A row for each label that some of the replies have."""
-    if outcome.side == "contested":
-        raise OverbenchError(
-            f"Expected safe and unsafe prompts in the logs, found contested: {excerpt(outcome.prompt)}. "
-            "A release has no place for contested prompts. Leave their logs out."
-        )
     provider, withheld_for = min(outcome.withheld, default=("", ""))
     for label, replies in outcome.labels.items():
         yield (
@@ -169,7 +162,7 @@ def _rows(outcome: Outcome) -> Iterator[ReplyCells]:
             encodable(withheld_for),
             encodable(min(outcome.reasons)) if label == "unscored" else None,
             None if outcome.quote is None or label != "refused" else encodable(outcome.quote),
-            outcome.side == "unsafe",
+            outcome.side,
         )
 
 

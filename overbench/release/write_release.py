@@ -20,6 +20,8 @@ from overbench_tasks.outcomes.canary import CANARY, CANARY_KEY
 from overbench_tasks.outcomes.release_files import (
     BLOCK_COLUMNS,
     CARD_FILE,
+    CONTESTED_FILE,
+    CONTESTED_MATRIX_FILE,
     COUNT_COLUMNS,
     DECODING_COLUMN,
     HARD_FILE,
@@ -63,7 +65,10 @@ def write_release(
     choosing = choose_hard(workspace, report_progress)
     data_version = f"{name} {workspace.settings.version}"
     _write_prompts(workspace, folder, data_version)
-    _write_unsafe(workspace, folder, data_version)
+    _write_apart(workspace, "kept_unsafe", folder / UNSAFE_FILE, folder / UNSAFE_MATRIX_FILE, data_version)
+    _write_apart(
+        workspace, "kept_contested", folder / CONTESTED_FILE, folder / CONTESTED_MATRIX_FILE, data_version
+    )
     _write_matrix(workspace, folder)
     if unreadable := workspace.counts.get("judge_asked", 0) - workspace.counts.get("judge_filed", 0):
         workspace.notes.append(
@@ -132,17 +137,19 @@ def _public_settings(workspace: Workspace) -> dict[str, Any]:
     return settings
 
 
-def _write_unsafe(workspace: Workspace, folder: Path, data_version: str) -> None:
-    """``unsafe.parquet`` and ``unsafe_matrix.parquet``, where there are unsafe prompts.
+def _write_apart(
+    workspace: Workspace, kept: str, prompts_file: Path, matrix_file: Path, data_version: str
+) -> None:
+    """The files of unsafe or contested prompts and their cells, where there are any.
 
     Their categories are those of the sources: ours are of what only seems harmful.
     """
-    if workspace.database.number("SELECT count(*) FROM kept_unsafe"):
-        schema = prompt_schema(workspace, "kept_unsafe")
-        with _parquet(folder / UNSAFE_FILE, schema) as prompts:
-            for table, _ in prompt_tables(workspace, "kept_unsafe", data_version, schema, filed=True):
+    if workspace.database.number(f"SELECT count(*) FROM {kept}"):
+        schema = prompt_schema(workspace, kept)
+        with _parquet(prompts_file, schema) as prompts:
+            for table, _ in prompt_tables(workspace, kept, data_version, schema, filed=True):
                 prompts.write_table(table)
-        _write_entries(workspace, folder / UNSAFE_MATRIX_FILE, "kept_unsafe")
+        _write_entries(workspace, matrix_file, kept)
 
 
 def _write_prompts(workspace: Workspace, folder: Path, data_version: str) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from overbench.release.joined_outcomes import JoinedOutcomes
+from overbench.release.joined_outcomes import AnsweredPrompts, JoinedOutcomes
 from overbench.release.release_inputs import Log
 from overbench.report.families import Families, ModelFacts
 from overbench.report.report_sources import (
@@ -74,6 +74,8 @@ class Inputs:
             and outcome tables those of each set.
         unsafe_labels: as ``labels``, for unsafe prompts.
         category_labels: as ``labels``, for the first set, with a category as ``set_name``.
+        tiers: id -> tier, for harmless prompts that have one.
+        contested: set -> its contested prompts, which are in no rate.
         first_asked: the targets to which others of their checkpoints are compared; empty: to those without
             system instruction at temperature 0.
     """
@@ -96,6 +98,8 @@ class Inputs:
     category_labels: tuple[LabelCount, ...] = ()
     first_asked: frozenset[str] = frozenset()
     styles: Mapping[str, RefusalStyle] = field(default_factory=dict)
+    tiers: Mapping[str, str] = field(default_factory=dict)
+    contested: Mapping[str, AnsweredPrompts] = field(default_factory=dict)
 
     def style_of(self, target: str) -> StyleName:
         """How a target words its refusals; ``unknown`` where its replies are not at hand."""
@@ -136,6 +140,11 @@ class Inputs:
         records = [setting.target for setting in self.settings]
         targets = {target for safe in self.sets for target in safe.matrix.targets}
         targets |= {target for unsafe in self.unsafe for target in unsafe.refused.targets}
+        targets |= {
+            target
+            for contested in self.contested.values()
+            for target in contested.entries["target"].to_pylist()
+        }
         targets |= {name for record in records for name in (record.target, record.checkpoint)}
         shown = short_names(targets.union(*self.main.matrix.source_targets))
         marks = {mark for record in records if (mark := hashed_system_mark(record))}
@@ -200,6 +209,8 @@ def read_inputs(
         category_labels=next((part.category_labels for part in parts if part.name == sets[0].name), ()),
         first_asked=_targets_below(first_asked, answers.logs),
         answers=answers,
+        tiers=_first_of_each(part.tiers for part in parts),
+        contested={part.name: part.contested for part in parts if part.contested is not None},
     )
     notes += [note for table in outcomes for note in table.notes]
     notes += [note for part in parts for note in part.notes]

@@ -25,12 +25,14 @@ from overbench.report.sections.rates_section import rates_section
 from overbench.report.sections.release_section import release_section
 from overbench.report.sections.settings_section import settings_section
 from overbench.report.sections.significance_section import significance_section
+from overbench.report.sections.tiers_section import tiers_section
 from overbench.report.sections.trade_off_section import trade_off_section
 from overbench.report.sections.transfer_section import transfer_section
 from overbench.report.sections.unanswered_section import unanswered_section
 
 SECTIONS: Final[tuple[Callable[[Inputs], Section | None], ...]] = (
     rates_section,
+    tiers_section,
     unanswered_section,
     trade_off_section,
     agents_section,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from overbench.release.joined_outcomes import JoinedOutcomes
+from overbench.release.joined_outcomes import AnsweredPrompts, JoinedOutcomes
 from overbench.release.release_inputs import Log, NotAsked, not_asked
 from overbench.report.report_sources import ALL, HARD, REFRESHED, ids_by_source, published
 from overbench.report.stats.matrix import (
@@ -113,6 +113,8 @@ class SetParts:
         texts, or_bench, quotes, labels, unsafe_labels, category_labels: of this set, see ``Inputs``.
         scored_labels: the labels of both sides, those of ``parts`` where there are any.
         notes: what a reader must know of it.
+        tiers: id -> tier, of the harmless prompts that have one.
+        contested: the contested prompts, which are in no rate; None without any.
     """
 
     name: str
@@ -127,6 +129,8 @@ class SetParts:
     scored_labels: tuple[LabelCount, ...]
     category_labels: tuple[LabelCount, ...]
     notes: tuple[str, ...]
+    tiers: Mapping[str, str]
+    contested: AnsweredPrompts | None
 
 
 def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: Release | None) -> SetParts:
@@ -175,6 +179,8 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
         ),
         category_labels=tuple(_counts_of_parts(outcomes.safe.entries, _ids_by_category(matrix))),
         notes=tuple(_notes(name, outcomes)),
+        tiers=_by_id(outcomes, "tier"),
+        contested=outcomes.contested,
     )
 
 
@@ -212,6 +218,8 @@ def _by_id(outcomes: JoinedOutcomes, column: str) -> dict[str, str]:
     """Id -> what a column of its prompt holds, where it holds anything."""
     values: dict[str, str] = {}
     for answers in outcomes.sides.values():
+        if column not in answers.prompts.column_names:
+            continue
         rows = zip(answers.prompts["id"].to_pylist(), answers.prompts[column].to_pylist(), strict=True)
         values = {identity: value for identity, value in rows if value is not None} | values
     return values

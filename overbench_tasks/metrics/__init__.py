@@ -4,6 +4,7 @@ from overbench_tasks.metrics.estimates import UNDEFINED, Estimate, Rate, paired_
 from overbench_tasks.metrics.refusal_rates import (
     BLOCKS,
     Value,
+    contested_metrics,
     count_blocks,
     document_metrics,
     rate,
@@ -20,6 +21,7 @@ __all__ = [
     "Estimate",
     "Rate",
     "Value",
+    "contested_metrics",
     "count_blocks",
     "document_metrics",
     "paired_interval",

@@ -6,13 +6,15 @@
     RELEASE/targets.parquet          one row per target: see :data:`TARGET_COLUMNS`
     RELEASE/unsafe.parquet           of a release with unsafe prompts, these: as overbench.parquet
     RELEASE/unsafe_matrix.parquet    and their entries: as matrix.parquet
+    RELEASE/contested.parquet        of a release with contested prompts, these
+    RELEASE/contested_matrix.parquet and their entries
     RELEASE/release.json             name, version, settings as used, counts of every step
     RELEASE/gaps.md, gaps/*.jsonl    what some targets have not answered, and the commands that fill it
     RELEASE/README.md                the data card, readable by the Hugging Face hub
     RELEASE/SHA256SUMS
 
-Unsafe prompts have files of their own, so that whoever reads the others counts none of them as over-refusal.
-Nothing here needs more than pyarrow.
+Unsafe and contested prompts have files of their own, so that whoever reads the others counts none of them as
+over-refusal. Nothing here needs more than pyarrow.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ MATRIX_FILE: Final = "matrix.parquet"
 TARGETS_FILE: Final = "targets.parquet"
 UNSAFE_FILE: Final = "unsafe.parquet"
 UNSAFE_MATRIX_FILE: Final = "unsafe_matrix.parquet"
+CONTESTED_FILE: Final = "contested.parquet"
+CONTESTED_MATRIX_FILE: Final = "contested_matrix.parquet"
 GAPS_FILE: Final = "gaps.md"
 GAPS_FOLDER: Final = "gaps"
 CARD_FILE: Final = "README.md"
@@ -65,8 +69,9 @@ TOLD_COLUMNS: Final = {
     "pair_id": "string",  # a safe and an unsafe prompt that share it are a pair
     "field": "string",  # the professional field, or "everyday"
     "form": "string",  # how it is written
+    "tier": "string",  # boundary, control or contested
 }
-"""Of harmless and unsafe prompts, each where a source tells it of some."""
+"""Of harmless, unsafe and contested prompts, each where a source tells it of some."""
 SHARE_COLUMNS: Final = {
     "predicted_refusal_share": "double",  # of models, by a predictor, 0 to 1
     "difficulty": "double",  # of the targets with a scored reply, those that refuse, 0 to 1
@@ -79,7 +84,6 @@ FEATURE_COLUMNS: Final = {
 }
 """Whose word ``features`` are. In no file: derived when prompts are read, by :func:`with_whose_features`."""
 LATER_COLUMNS: Final = {
-    "tier": "string",
     "language": "string",
     "messages": "list<message>",  # of a conversation: role and content of each; the last one is the prompt
 }
@@ -152,17 +156,32 @@ class Release:
         return (self.folder / UNSAFE_FILE).is_file()
 
     @property
+    def has_contested(self) -> bool:
+        """Are there contested prompts?"""
+        return (self.folder / CONTESTED_FILE).is_file()
+
+    @property
     def matrix_files(self) -> list[Path]:
-        """The files of entries: of harmless prompts and, if the release has them, of unsafe prompts."""
-        names = (MATRIX_FILE, UNSAFE_MATRIX_FILE) if self.has_unsafe else (MATRIX_FILE,)
+        """The files of entries: of harmless prompts and, if there are any, unsafe and contested ones."""
+        names = [MATRIX_FILE]
+        names += [UNSAFE_MATRIX_FILE] if self.has_unsafe else []
+        names += [CONTESTED_MATRIX_FILE] if self.has_contested else []
         return [self.folder / name for name in names]
 
     def unsafe_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
         """As :meth:`prompts`, of the unsafe prompts; None if the release has none."""
         return _read_prompts(self.folder / UNSAFE_FILE, columns) if self.has_unsafe else None
 
+    def contested_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
+        """As :meth:`prompts`, of the contested ones; None where there are none."""
+        return _read_prompts(self.folder / CONTESTED_FILE, columns) if self.has_contested else None
+
     def matrix(
-        self, columns: Sequence[str] = tuple(MATRIX_COLUMNS), *, unsafe: bool = False
+        self,
+        columns: Sequence[str] = tuple(MATRIX_COLUMNS),
+        *,
+        unsafe: bool = False,
+        contested: bool = False,
     ) -> pyarrow.Table:
         """The entries, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
         :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS`, :data:`REASON_COLUMN` and :data:`MEASURE_COLUMNS` where
@@ -170,9 +189,10 @@ class Release:
 
         Args:
             unsafe: those of the unsafe prompts, which must be there.
+            contested: those of the contested prompts, likewise.
         """
         wanted = {name: MATRIX_COLUMNS[name] for name in columns}
-        name = UNSAFE_MATRIX_FILE if unsafe else MATRIX_FILE
+        name = CONTESTED_MATRIX_FILE if contested else UNSAFE_MATRIX_FILE if unsafe else MATRIX_FILE
         more = COUNT_COLUMNS | BLOCK_COLUMNS | REASON_COLUMN | MEASURE_COLUMNS
         return read_columns(self.folder / name, wanted, more)
 

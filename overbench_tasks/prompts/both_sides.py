@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts.neighbour_sets import NEIGHBOURS
 from overbench_tasks.prompts.neighbours import neighbour_rows
+from overbench_tasks.prompts.prompt_labels import CONTESTED
 from overbench_tasks.prompts.prompt_rows import Row, read_prompts
 from overbench_tasks.prompts.prompt_sets import check_keys, prompt_file
 from overbench_tasks.prompts.random_order import in_random_order
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES, unsafe_file
+from overbench_tasks.prompts.sources import default_release, unsafe_file
 from overbench_tasks.prompts.task_dataset import as_dataset, of_label, provenance_of
 from overbench_tasks.text import number_of
 
@@ -121,7 +122,7 @@ def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row
     """The safe prompts and, in the same order, their counterparts."""
     halves: dict[str, dict[str, Row]] = {}
     for row in rows:
-        if (pair_id := row.get("pair_id")) is not None:
+        if (pair_id := row.get("pair_id")) is not None and row["prompt_label"] != CONTESTED:
             earlier = halves.setdefault(pair_id, {}).setdefault(row["prompt_label"], row)
             if earlier is not row:
                 raise OverbenchError(
@@ -129,7 +130,7 @@ def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row
                     f"found another {row['prompt_label']} one at {earlier['source']}. Mend prompt_label, or "
                     "give other prompts another pair_id."
                 )
-    where = source or f"the bundled release ({_default_name()})"
+    where = source or f"the bundled release ({default_release()})"
     pairs = [(half["safe"], half["unsafe"]) for half in halves.values() if len(half) == 2]
     if not pairs:
         halves_found = f"{number_of(len(halves), 'half', 'halves')} alone" if halves else "none"
@@ -142,10 +143,6 @@ def _pairs(rows: Iterable[Row], source: str | None) -> tuple[list[Row], list[Row
         left_out = number_of(alone, "prompt")
         logger.warning("%s: left out: %s with a pair_id and without another half.", where, left_out)
     return [safe for safe, _ in pairs], [unsafe for _, unsafe in pairs]
-
-
-def _default_name() -> str:
-    return next(name for name, folder in BUNDLED_RELEASES.items() if folder == BUNDLED)
 
 
 def _check_apart(safe: list[Row], unsafe: list[Row]) -> None:

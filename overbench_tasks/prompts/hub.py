@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 PREFIX: Final = "hub:"
 UNSAFE_SET: Final = "unsafe"
 """The unsafe prompts of a release."""
+CONTESTED_SET: Final = "contested"
+"""Those on which reasonable people differ."""
+_SETS: Final = ("overbench_hard", UNSAFE_SET, CONTESTED_SET)
 TIMEOUT_SEC: Final = 10.0
 """For the first answer. Without one the cache decides."""
 
@@ -63,8 +66,8 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
 
     Args:
         hub_id: see :func:`parse_hub_id`.
-        overbench_set: ``overbench_hard`` takes ``overbench_hard.parquet``, :data:`UNSAFE_SET`
-            ``unsafe.parquet``, any other ``overbench.parquet``.
+        overbench_set: one of ``overbench_hard``, :data:`UNSAFE_SET` and :data:`CONTESTED_SET` takes the file
+            of its name, any other ``overbench.parquet``.
 
     Returns:
         a Parquet file for :func:`~overbench_tasks.prompts.prompt_rows.read_prompts`.
@@ -75,7 +78,7 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
-    name = f"{overbench_set if overbench_set in ('overbench_hard', UNSAFE_SET) else 'overbench'}.parquet"
+    name = f"{overbench_set if overbench_set in _SETS else 'overbench'}.parquet"
     what: dict[str, Any] = {
         "repo_id": hub_id.repo_id,
         "filename": name,

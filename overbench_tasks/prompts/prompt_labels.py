@@ -14,6 +14,15 @@ PromptSide = Literal["safe", "unsafe", "contested"]
 LABEL_COLUMNS: Final = ("prompt_label", "label", "should_refuse")
 """Where a row may say it."""
 
+CONTESTED: Final = "contested"
+"""As a ``prompt_label`` or a ``tier``: reasonable people differ on the prompt, so it is in no rate."""
+BOUNDARY: Final = "boundary"
+"""A ``tier``: harmless by what is asked for, and hard for an over-cautious assistant."""
+CONTROL: Final = "control"
+"""A ``tier``: harmless and easy, a floor that must be answered."""
+TIERS: Final = (BOUNDARY, CONTROL, CONTESTED)
+"""The tiers of our releases. Other people's files may have others, which are kept and mean nothing."""
+
 _TRUTH: Final = dict.fromkeys(("true", "1", "1.0", "yes"), True) | dict.fromkeys(
     ("false", "0", "0.0", "no"), False
 )
@@ -47,12 +56,12 @@ def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
 
 
 def side_of(row: Mapping[str, Any], where: str) -> PromptSide | None:
-    """The side of a row's prompt, as the row says; None if it does not say.
+    """The side of a row's prompt, as the row says; None if it does not say. A contested tier goes first.
 
     Raises:
         OverbenchError: as :func:`told_label`.
     """
-    return "contested" if row.get("prompt_label") == "contested" else told_label(row, where)
+    return CONTESTED if CONTESTED in (row.get("prompt_label"), row.get("tier")) else told_label(row, where)
 
 
 def joined_side(sides: Iterable[PromptSide]) -> PromptSide:

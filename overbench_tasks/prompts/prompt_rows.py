@@ -20,7 +20,7 @@ from overbench_tasks.prompts.conversations import (
     prompt_and_messages,
     text_id,
 )
-from overbench_tasks.prompts.prompt_labels import LABEL_COLUMNS, told_label
+from overbench_tasks.prompts.prompt_labels import CONTESTED, LABEL_COLUMNS, PromptSide, side_of
 from overbench_tasks.records import CATEGORIES, LABELS, PromptLabel
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import normalised, number_of
@@ -30,8 +30,9 @@ logger = logging.getLogger(__name__)
 MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
-MORE_COLUMNS: Final = ("pair_id", "field", "language", "subset", "round", "answer_key", "messages")
-"""Optional columns. ``subset`` names the set that the file is a part of (``overbench subset``), ``round`` the
+MORE_COLUMNS: Final = ("pair_id", "field", "tier", "language", "subset", "round", "answer_key", "messages")
+"""Optional columns. ``tier`` is one of :data:`~overbench_tasks.prompts.prompt_labels.TIERS` or another word,
+``subset`` names the set that the file is a part of (``overbench subset``), ``round`` the
 round of a refresh that made the prompt (:mod:`overbench_tasks.prompts.whose_features`), ``answer_key``
 what an answer must hold (:mod:`overbench_tasks.answer_keys`), and ``messages`` a conversation whose last
 message is the prompt (:mod:`overbench_tasks.prompts.conversations`)."""
@@ -101,8 +102,8 @@ def checked_rows(
     Yields:
         one row per prompt in their order: ``id`` (the row's, or :func:`identity_of`), ``prompt`` (verbatim;
         of a conversation its last message),
-        ``prompt_label`` (a :data:`~overbench_tasks.records.PromptLabel`), ``category`` (as the row has it;
-        one of our five as its slug), ``overbench_category`` (the
+        ``prompt_label`` (a :data:`~overbench_tasks.prompts.prompt_labels.PromptSide`), ``category`` (as the
+        row has it; one of our five as its slug), ``overbench_category`` (the
         :data:`~overbench_tasks.records.Category` it stands for, or None), ``features`` (list of str),
         ``source`` (``name:row``), and those of :data:`MORE_COLUMNS` that the row has, as text (``answer_key``
         and ``messages`` as JSON in one form; a conversation of one message is an ordinary prompt and has no
@@ -135,9 +136,9 @@ def checked_rows(
         category, ours = _category(raw.get("category"))
         if category and not ours:
             unmapped.add(category)
-        label = None
-        if any(raw.get(column) not in (None, "") for column in LABEL_COLUMNS):
-            label = told_label(raw, where)
+        label: PromptSide | None = CONTESTED if raw.get("tier") == CONTESTED else None
+        if label is None and any(raw.get(column) not in (None, "") for column in LABEL_COLUMNS):
+            label = side_of(raw, where)
             if label is None and raw["label"] not in LABELS:
                 odd_labels.add(str(raw["label"]))
         row: Row = {
@@ -188,7 +189,7 @@ def _check_prompt(prompt: object, raw: Row, where: str) -> None:
         )
 
 
-def _answer_key(value: object, prompt_label: PromptLabel, where: str) -> str:
+def _answer_key(value: object, prompt_label: PromptSide, where: str) -> str:
     """The key as JSON, in one form."""
     if prompt_label == "unsafe":
         raise OverbenchError(

@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.prompt_labels import CONTESTED
 from overbench_tasks.prompts.prompt_rows import Row, prompts_of, read_prompts
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_SETS, source_file
+from overbench_tasks.prompts.sources import (
+    BUNDLED,
+    BUNDLED_SETS,
+    contested_file,
+    default_release,
+    source_file,
+)
 from overbench_tasks.prompts.task_dataset import as_dataset, of_label, provenance_of
 
 if TYPE_CHECKING:
@@ -82,6 +89,45 @@ def load_keyed_prompts(
     if "answer_key" not in prompts["test"].column_names:
         raise OverbenchError(f"Expected prompts with answer keys in {overbench_source}, found none. {advice}")
     return prompts
+
+
+def load_tier(
+    *, overbench_set: str, overbench_tier: str, overbench_source: str | None = None, **metadata: Any
+) -> dict[str, datasets.Dataset]:
+    """The prompts of one tier, as lm-eval's ``custom_dataset`` wants them.
+
+    Args:
+        overbench_set: which set of a release the prompts are of; from the task file.
+        overbench_tier: one of :data:`~overbench_tasks.prompts.prompt_labels.TIERS`; from the task file.
+        overbench_source: see :func:`~overbench_tasks.prompts.sources.source_file`; of a release its
+            ``contested.parquet``, where that is the tier.
+        metadata: everything else lm-eval passes.
+
+    Returns:
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`, with ``tier``. Unsafe prompts are left
+        out; contested ones have that as their ``prompt_label``.
+
+    Raises:
+        OverbenchError: the source can't be used, or has no prompt of this tier.
+    """
+    check_keys(metadata)
+    beside = contested_file(overbench_source) if overbench_tier == CONTESTED else None
+    file = beside or prompt_file(overbench_set, overbench_source)
+    rows = [row for row in prompts_of(file, "safe") if _is_of(row, overbench_tier)]
+    if not rows:
+        where = overbench_source or f"the installed release ({default_release()})"
+        raise OverbenchError(
+            f"Expected prompts of the tier {overbench_tier!r} in {where}, found none. Releases up to 2.0 "
+            "have no tiers. Name a release or a prompt file that has some (column 'tier') with --metadata "
+            '\'{"overbench_source": "PATH"}\'.'
+        )
+    return as_dataset(rows, metadata, **provenance_of(file))
+
+
+def _is_of(row: Row, tier: str) -> bool:
+    if tier == CONTESTED:
+        return bool(row["prompt_label"] == CONTESTED)
+    return bool(row["prompt_label"] == "safe" and row.get("tier") == tier)
 
 
 def check_keys(metadata: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.hub import UNSAFE_SET, HubId, hub_prompt_file, parse_hub_id
+from overbench_tasks.prompts.hub import CONTESTED_SET, UNSAFE_SET, HubId, hub_prompt_file, parse_hub_id
 from overbench_tasks.prompts.refreshed import data_home
 from overbench_tasks.tables import SUFFIXES
 
@@ -19,6 +19,11 @@ BUNDLED_RELEASES: Final = {"overbench-2.0": BUNDLED, "overbench-1.1": BUNDLED / 
 it, and may hold no more than the files of its sets."""
 
 BUNDLED_SETS = ("overbench", "overbench_hard")
+
+
+def default_release() -> str:
+    """The name of the bundled release that tasks ask where no source takes its place."""
+    return next(name for name, folder in BUNDLED_RELEASES.items() if folder == BUNDLED)
 
 
 def source_file(source: str, overbench_set: str = "overbench") -> Path:
@@ -59,10 +64,19 @@ def unsafe_file(source: str | None) -> Path | None:
     Raises:
         OverbenchError: see :func:`source_file`; of a dataset on the hub also where it has no such file.
     """
+    return _file_beside(source, UNSAFE_SET)
+
+
+def contested_file(source: str | None) -> Path | None:
+    """As :func:`unsafe_file`, of the contested prompts."""
+    return _file_beside(source, CONTESTED_SET)
+
+
+def _file_beside(source: str | None, overbench_set: str) -> Path | None:
     location = BUNDLED if source is None else _location_of(source)
     if isinstance(location, HubId):
-        return hub_prompt_file(location, UNSAFE_SET)
-    file = location / f"{UNSAFE_SET}.parquet"
+        return hub_prompt_file(location, overbench_set)
+    file = location / f"{overbench_set}.parquet"
     return file if file.is_file() else None
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from overbench_tasks.errors import OverbenchError
+from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.prompts.prompt_rows import MORE_COLUMNS, Row
 from overbench_tasks.prompts.random_order import in_random_order
 from overbench_tasks.prompts.sources import BUNDLED_RELEASES
-from overbench_tasks.records import PromptLabel
 from overbench_tasks.text import number_of
 
 if TYPE_CHECKING:
@@ -45,23 +45,24 @@ def provenance_of(*files: Path) -> dict[str, str | list[str]]:
     return provenance | ({"overbench_release": release_names.pop()} if len(release_names) == 1 else {})
 
 
-def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[Row]:
+def of_label(wanted: PromptSide, rows: Iterable[Row], where: str) -> Iterator[Row]:
     """The rows with the wanted label. The other rows are left out with a warning.
 
     Raises:
         OverbenchError: no row has it.
     """
-    kept = others = 0
+    kept = 0
+    others: Counter[PromptSide] = Counter()
     for row in rows:
         if row["prompt_label"] == wanted:
             kept += 1
             yield row
         else:
-            others += 1
+            others[row["prompt_label"]] += 1
     if not kept:
-        other = "unsafe" if wanted == "safe" else "safe"
+        other = " or ".join(others)
         raise OverbenchError(
-            f"Expected {wanted} prompts in {where}, and all {others:,} are {other}. "
+            f"Expected {wanted} prompts in {where}, and all {others.total():,} are {other}. "
             + (
                 "Over-refusal is measured on safe prompts; take overbench_balance with this file as "
                 "overbench_unsafe_source, or the unsafe task of the set it comes from (the tag safety)."
@@ -76,8 +77,8 @@ def of_label(wanted: PromptLabel, rows: Iterable[Row], where: str) -> Iterator[R
             "%s: left out, since not %s: %d of %s. overbench_balance measures both sides.",
             where,
             wanted,
-            others,
-            number_of(kept + others, "prompt"),
+            others.total(),
+            number_of(kept + others.total(), "prompt"),
         )
 
 

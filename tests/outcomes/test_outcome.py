@@ -126,8 +126,13 @@ def test_a_release_takes_no_contested_prompt_for_a_safe_one(tmp_path: Path, rela
     write_log(tmp_path / "run", [({"prompt": KILL, "prompt_label": "contested"}, ["refused"])])
     prompts = write_prompts(tmp_path / "prompts.jsonl", [{"prompt": KILL}])
     settings = AggregateSettings(min_rejections=1, relabel=relabel)
-    with pytest.raises(OverbenchError, match="no place for contested prompts"):
-        aggregate([prompts], [tmp_path / "run"], tmp_path / "out", settings)
+    aggregate([prompts], [tmp_path / "run"], tmp_path / "out", settings)
+    release = read_release(tmp_path / "out")
+    assert release.prompts().num_rows == release.matrix().num_rows == 0
+    contested = release.contested_prompts()
+    assert contested is not None and contested["prompt"].to_pylist() == [KILL]
+    assert contested["tier"].to_pylist() == ["contested"]
+    assert release.matrix(contested=True)["label"].to_pylist() == ["refused"]
 
 
 def test_a_prompt_that_every_other_reply_refuses_is_explained(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ OVERBENCH: tuple[tuple[str, ...], ...] = (
     ("diversity", "release"),
     ("report",),
     ("subset",),
-    ("quickstart", "doctor", "compare", "explain", "guard", "campaign"),
+    ("quickstart", "doctor", "contamination", "compare", "explain", "guard", "campaign"),
     ("commands",),
     ("cli",),
 )

@@ -52,20 +52,25 @@ def test_a_release_holds_what_its_source_tells_and_the_share_that_refuses() -> N
         write_log(Path("logs") / name, [(KILL["prompt"], labels)], pretrained=name, repeats=len(labels))
     release = made(KILL, COUNTERPART, SHOOT, SHOT, ALONE)
     unsafe = release.unsafe_prompts()
-    assert release.prompts().column_names == [*PROMPT_COLUMNS, *MORE_COLUMNS, *FEATURE_COLUMNS]
+    assert release.prompts().column_names == [
+        *PROMPT_COLUMNS,
+        *(name for name in MORE_COLUMNS if name != "tier"),  # no source tells one
+        *FEATURE_COLUMNS,
+    ]
     assert unsafe is not None
     assert unsafe.column_names == [*PROMPT_COLUMNS, "pair_id", "field", "form", *FEATURE_COLUMNS]
     rows = {row["prompt"]: row for row in release.prompts().to_pylist()}
+    told_columns = [name for name in MORE_COLUMNS if name != "tier"]
     kill, shoot, alone = (rows[str(one["prompt"])] for one in (KILL, SHOOT, ALONE))
-    assert [kill[name] for name in MORE_COLUMNS] == [
+    assert [kill[name] for name in told_columns] == [
         "1",
         "security",
         "question",
         None,
         0.5,
     ]  # (1 + 0 + 1/2) / 3
-    assert [shoot[name] for name in MORE_COLUMNS] == ["2", None, None, 0.25, None]
-    assert [alone[name] for name in MORE_COLUMNS] == [None, "everyday", None, None, None]
+    assert [shoot[name] for name in told_columns] == ["2", None, None, 0.25, None]
+    assert [alone[name] for name in told_columns] == [None, "everyday", None, None, None]
     assert release.prompts(hard=True).to_pylist() == [kill]
     card = Path("out/README.md").read_text(encoding="utf-8")
     assert "- `pair_id`: " in card and "- `difficulty`: " in card and "2 pairs are whole" in card

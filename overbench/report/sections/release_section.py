@@ -14,6 +14,8 @@ STEPS = {
     "near_duplicates": "dropped: near duplicates",
     "unsafe_near_duplicates": "dropped: near duplicates of unsafe prompts",
     "unsafe": "unsafe prompts, which are kept apart and are in no rate of the others",
+    "contested_near_duplicates": "dropped: near duplicates of contested prompts",
+    "contested": "contested prompts, which are kept apart and are in no rate",
     "refused_by_none": "dropped: refused by no target",
     "kept": "prompts in overbench",
     "hard": "prompts in overbench_hard",

@@ -1,0 +1,99 @@
+"""Refusal rates by tier, and what models do with contested prompts, which are in no rate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from overbench.release.joined_outcomes import AnsweredPrompts
+from overbench.report.report_inputs import Inputs
+from overbench.report.section import Section, highest_first
+from overbench.report.set_parts import PromptSet
+from overbench.report.stats.rates import target_rates
+from overbench_tasks.display import NONE, Table, table_of
+from overbench_tasks.prompts.prompt_labels import BOUNDARY, CONTROL
+
+CONTESTED_LABELS = {
+    "refused": "Declined",
+    "partial": "Partial",
+    "evasive": "Evasive",
+    "complied": "Answered",
+    "unscored": "Unscored",
+}
+"""The labels of the table of contested prompts, each with its heading."""
+
+
+def tiers_section(inputs: Inputs) -> Section | None:
+    """A table of rates for each set with tiers, and one of contested prompts; None without either."""
+    tables = [table for tier_set in inputs.sets if (table := _rates_table(inputs, tier_set)) is not None]
+    tables += [
+        _contested_table(inputs, name, contested)
+        for name, contested in inputs.contested.items()
+        if contested.entries.num_rows
+    ]
+    if not tables:
+        return None
+    return Section(
+        "tiers",
+        "Tiers",
+        (
+            "A prompt of the boundary tier is harmless by what is asked for, and hard for an over-cautious "
+            "assistant. A prompt of the control tier is easy: a model that refuses it refuses too much.",
+            "On contested prompts reasonable people differ. They are in no rate, and neither answer is an "
+            "error.",
+        ),
+        tables=tuple(tables),
+    )
+
+
+def _rates_table(inputs: Inputs, prompts: PromptSet) -> Table | None:
+    ids: dict[str, list[str]] = {}
+    for prompt_id in prompts.matrix.prompt_ids:
+        if tier := inputs.tiers.get(prompt_id):
+            ids.setdefault(tier, []).append(prompt_id)
+    if not ids:
+        return None
+    order: list[str] = [tier for tier in (BOUNDARY, CONTROL) if tier in ids]
+    order += sorted(tier for tier in ids if tier not in order)
+    rates = {tier: target_rates(prompts.matrix.with_ids(ids[tier])) for tier in order}
+    rows = [
+        (
+            inputs.names[target],
+            *(rates[tier].get(target, NONE) for tier in order),
+        )
+        for target in highest_first(rates[order[0]])
+    ]
+    return table_of(
+        key=_key("tiers", inputs, prompts.name),
+        caption=f"Over-refusal by tier on {prompts.name}, with 95 % intervals",
+        columns=("Model", *(f"{tier} ({len(ids[tier]):,})" for tier in order)),
+        rows=rows,
+    )
+
+
+def _contested_table(inputs: Inputs, name: str, contested: AnsweredPrompts) -> Table:
+    counts: dict[str, Counter[str]] = {}
+    for target, label in _labels(contested):
+        counts.setdefault(target, Counter())[label] += 1
+    return table_of(
+        key=_key("contested", inputs, name),
+        caption=f"What models do with the {contested.prompts.num_rows:,} contested prompts of {name}",
+        columns=("Model", *CONTESTED_LABELS.values()),
+        rows=[
+            (inputs.names.get(target, target), *(labels[label] for label in CONTESTED_LABELS))
+            for target, labels in sorted(counts.items())
+        ],
+    )
+
+
+def _labels(answered: AnsweredPrompts) -> Iterator[tuple[str, str]]:
+    """Target and label of each entry."""
+    entries = answered.entries
+    yield from zip(entries["target"].to_pylist(), entries["label"].to_pylist(), strict=True)
+
+
+def _key(word: str, inputs: Inputs, name: str) -> str:
+    """A key for links: of each set its own."""
+    names = [prompts.name for prompts in inputs.sets]
+    number = names.index(name) if name in names else len(names)
+    return word if number == 0 else f"{word}-{number + 1}"
