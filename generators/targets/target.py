@@ -278,7 +278,8 @@ class Target:
         except NotImplementedError as error:
             raise OverbenchError(
                 f"{self._flags}: this backend gives no log-probabilities of given text; hf, vllm and "
-                "local-completions do. Leave --refusal_probability out."
+                "local-completions do. Take one of these, or leave out what needs them (explain's "
+                "--refusal_probability)."
             ) from error
         except (OSError, RuntimeError, aiohttp.ClientError, tenacity.RetryError) as error:
             raise OverbenchError(

@@ -15,8 +15,47 @@ def tasks_path() -> None:
     typer.echo(autoload.tasks_path())
 
 
-def doctor() -> None:
-    """Check the installation: tasks, backends, API keys, GPUs. Each problem comes with its remedy."""
+def doctor(
+    contamination: Annotated[
+        bool,
+        typer.Option(
+            "--contamination",
+            help="Instead of the installation, check a model: was it trained on the released prompts?",
+        ),
+    ] = False,
+    model: Annotated[
+        str, typer.Option("--model", help="With --contamination: lm-eval's model type, hf or vllm.")
+    ] = "hf",
+    model_args: Annotated[
+        str | None,
+        typer.Option(
+            "--model_args",
+            help="With --contamination: lm-eval's arguments of it, e.g. pretrained=NAME.",
+        ),
+    ] = None,
+    paraphrases: Annotated[
+        Path | None,
+        typer.Option(
+            "--paraphrases",
+            help="With --contamination: a file with the columns id, opening, continuation, paraphrase. "
+            "Default: 97 prompts of release 2.0.",
+        ),
+    ] = None,
+    batch_size: Annotated[str, typer.Option("--batch_size", "-b", help="As in lm_eval.")] = "16",
+    device: Annotated[
+        str | None, typer.Option("--device", help="As in lm_eval: cpu, cuda, mps. Default: lm_eval's choice.")
+    ] = None,
+) -> None:
+    """Check the installation: tasks, backends, API keys, GPUs. Each problem comes with its remedy.
+
+    With --contamination, check a model: does it complete released prompts as they were published, rather than
+    as a paraphrase does? Exit code 0: contamination not found. 1: found. 2: undecided, or an input can't be
+    used.
+    """
+    if contamination:
+        raise typer.Exit(_check_contamination(model, model_args, paraphrases, batch_size, device))
+    if model_args is not None or paraphrases is not None:
+        raise typer.BadParameter("only --contamination checks a model; add it", param_hint="--model_args")
     from overbench.doctor import Status, run_checks
 
     failed = False
@@ -28,6 +67,38 @@ def doctor() -> None:
         failed |= check.status is Status.FAIL
     if failed:
         raise typer.Exit(1)
+
+
+def _check_contamination(
+    model: str, model_args: str | None, paraphrases: Path | None, batch_size: str, device: str | None
+) -> int:
+    """Print what the check of a model says; returns its exit code."""
+    from generators.targets.target import Target, TargetSettings
+    from overbench.contamination.contamination import (
+        PARAPHRASES,
+        Finding,
+        advantages,
+        assess,
+        contamination_lines,
+        read_cut_prompts,
+    )
+    from overbench_tasks.errors import OverbenchError
+
+    if model_args is None:
+        raise typer.BadParameter(
+            "--contamination checks a model; name it, e.g. pretrained=NAME", param_hint="--model_args"
+        )
+    settings = TargetSettings(
+        model=model, model_args=model_args, apply_chat_template=False, batch_size=batch_size, device=device
+    )
+    try:
+        result = assess(advantages(Target(settings), read_cut_prompts(paraphrases or PARAPHRASES)))
+    except OverbenchError as error:
+        # Exit code 1 would say that contamination was found.
+        typer.secho(f"Error: {error}", fg="red", err=True)
+        return Finding.UNDECIDED.value
+    typer.echo("\n".join(contamination_lines(result)))
+    return result.finding.value
 
 
 def models(

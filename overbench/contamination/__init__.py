@@ -1,0 +1,1 @@
+"""Has a checkpoint been trained on the released prompts?"""
