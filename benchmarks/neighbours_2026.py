@@ -2,7 +2,7 @@
 
     python benchmarks/neighbours_2026.py                       # the tables, from what is kept
     python benchmarks/neighbours_2026.py --leaderboard FILE    # and the set's published rates beside them
-    python benchmarks/neighbours_2026.py --measured FOLDER     # read anew from lm_eval's outputs; kept
+    python benchmarks/neighbours_2026.py --measured FOLDER     # tasks of lm_eval's outputs read anew; kept
 
 FILE is the leaderboard.json of the set. FOLDER holds, at any depth, lm_eval's outputs (--log_samples) of the
 tasks of :data:`TASKS`. Kept are ids and labels, no prompts and no replies. ``read_label`` is the label by
@@ -111,5 +111,7 @@ if __name__ == "__main__":
     parser.add_argument("--leaderboard", type=Path, metavar="FILE")
     options = parser.parse_args()
     if options.measured:
-        write_csv(DATA, COLUMNS, measured(options.measured))
+        read_anew = measured(options.measured)
+        tasks = {row["task"] for row in read_anew}
+        write_csv(DATA, COLUMNS, [*(row for row in kept() if row["task"] not in tasks), *read_anew])
     print("\n".join((*chinese_table(kept()), "", *steerbench_table(kept(), options.leaderboard))))
