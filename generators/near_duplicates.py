@@ -109,7 +109,7 @@ class DuplicateFinder:
     def nearest(self, text: str) -> tuple[float, int]:
         """(Jaccard similarity, number) of the nearest text that is found; (0, -1) if none is.
 
-        Of equally near texts it is that which was added first. Adds nothing.
+        Of equally near texts, the text that was added first is taken. Adds nothing.
         """
         core = core_of(text)
         if core in self._by_core:

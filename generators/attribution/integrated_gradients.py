@@ -12,8 +12,8 @@ would place a sequence of pad tokens elsewhere, and completeness, sum_i IG_i = F
 
 The log-odds of an encoder change in a few steep places, which differ between prompts. So the default method,
 ``adaptive``, gives each prompt points of its own (:mod:`generators.attribution.integration_path`), more where
-its path is steep; all points are used when more are added. At each point the detector gives F and its
-gradient (:mod:`generators.attribution.embedded_batch`). ``method: captum`` leaves the integral to captum
+its path is steep. Points that are added later join the earlier points. At each point the detector gives F and
+its gradient (:mod:`generators.attribution.embedded_batch`). ``method: captum`` leaves the integral to captum
 (:mod:`generators.attribution.captum_gradients`); the tests compare the two.
 """
 
@@ -45,8 +45,8 @@ def integrate(
         settings: those that choose features are not used.
 
     Returns:
-        the scores of each prompt, in order. They do not depend on the order of ``prompts``. On the other
-        prompts of a batch they depend only by float rounding (about 1e-6).
+        the scores of each prompt, in order. They do not depend on the order of ``prompts``. The other prompts
+        of a batch change them only by float rounding (about 1e-6).
 
     Raises:
         OverbenchError: the tokenizer lacks the baseline's token, or the model's logits are not finite.

@@ -5,9 +5,9 @@ Prompts are hostile text: control characters, escape sequences and marks that tu
 shown as visible symbols and never reach the terminal or the page.
 
 The page has a template of its own, of some twenty lines, for two reasons. The template of ``overbench
-report`` lies in ``overbench/``, which nothing here may import. And what it offers has no use here: it is made
-of tables that a script sorts, and shades words in five strengths of one colour. This page has no table and no
-script; each word has a colour of its own, and its figures as a title.
+report`` lies in ``overbench/``, which nothing here may import. And it serves another purpose: it has tables
+that a script sorts, and five shades of one colour. This page has no table and no script. Each word has its
+own colour, and a title with its scores.
 """
 
 from __future__ import annotations

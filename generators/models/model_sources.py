@@ -87,8 +87,8 @@ class HubSource:
 def _within(seconds: float, call: Callable[[], T]) -> T:
     """The call's result, or `concurrent.futures.TimeoutError` after `seconds`.
 
-    A client's own timeouts do not limit the whole call: they hold for each of a host's addresses, and not for
-    the look-up of its name.
+    A client's own timeouts do not limit the whole call: they apply to each address of a host, and not to the
+    look-up of its name.
     """
     future: Future[T] = Future()
 

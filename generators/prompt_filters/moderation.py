@@ -1,9 +1,9 @@
 """The benign filter: is a new prompt harmless for anyone to ask and to answer?
 
 One or more language models vote, or a classifier from the hub, or nobody, which the settings must state.
-Every vote is kept. Where a judge's answer can't be read or doesn't come, its vote is ``unscored`` and not
-benign; so is a vote that the judge's provider withheld (``judge_blocked``). The paper has no such filter: it
-leaves filtering to the detector (Pu et al. 2025, section 3.3).
+Every vote is kept. A vote is ``unscored``, and so not benign, if the judge's answer can't be read or doesn't
+come, or if the judge's provider withheld it (``judge_blocked``). The paper has no such filter: it leaves
+filtering to the detector (Pu et al. 2025, section 3.3).
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ class Moderator:
 
         Raises:
             OverbenchError: a key is missing; a model can't be loaded; a judge's endpoint turns all requests
-                away; or every request to a judge that has answered nothing so far failed, since prompts must
-                not be rejected for that. Answers that came are kept.
+                away; or a judge has answered no request at all, which is no reason to reject prompts. Answers
+                that came are kept.
         """
         with concerning(_TROUBLE):
             columns = [voter.votes(prompts) for voter in self._voters]

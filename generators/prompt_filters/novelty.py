@@ -58,7 +58,7 @@ class Novelty:
             a rejection by the filter ``novelty`` with one of three reasons: ``exact`` (character by
             character), ``normalised`` (:func:`~overbench_tasks.prompts.normalised`) or ``near_duplicate``.
             Its detail is the identity of the nearest prompt found, after the similarity for a near duplicate;
-            of equally near prompts that which was added first.
+            of equally near prompts, the prompt that was added first.
         """
         text = normalised(prompt)
         number = self._by_text.get(text)

@@ -94,7 +94,7 @@ class CallsLeft(NamedTuple):
     tokens: float
 
     def prompts(self, calls: int, tokens: float) -> float:
-        """How many prompts the budget allows that cost ``calls`` and about ``tokens`` each.
+        """The number of prompts that the budget allows, at ``calls`` calls and about ``tokens`` tokens each.
 
         It is at least 1 as long as the calls of one prompt and any token are left.
         """

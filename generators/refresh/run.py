@@ -135,8 +135,9 @@ class Run:
         return calls_left(self.settings.budget, self.paid, self.store.spent())
 
     def budget_message(self) -> str:
-        """What is said where the budget ends the run: see
-        :func:`~generators.refresh.paid_calls.budget_message`."""
+        """The message that the budget ends the run: see
+        :func:`~generators.refresh.paid_calls.budget_message`.
+        """
         return budget_message(self.settings.budget, self.paid, self.store.spent(), self.store.folder)
 
     @property

@@ -47,7 +47,7 @@ class HubSet:
         hub_id: owner and name.
         split: of the set, to be read.
         column: of the prompts.
-        data_dir, config: the subset, which some sets name in one way and some in the other.
+        data_dir, config: the subset; a set names it by one of the two.
         default_limit: most prompts taken from it if the settings have no limit.
     """
 

@@ -55,7 +55,7 @@ class Question(NamedTuple):
 
     Attributes:
         system_instruction: to ask it under, instead of the target's own; None: no instruction.
-        earlier: of a conversation, what was said before.
+        earlier: the messages before the prompt, in a conversation.
     """
 
     prompt: str
@@ -91,7 +91,7 @@ class AnswersPrompts(Protocol):
 
     @property
     def decoding(self) -> str:
-        """Differs between ways of asking one target."""
+        """Changes with every setting, except the model, that shapes a reply."""
 
     def replies(self, prompts: Sequence[str]) -> list[str]:
         """One reply per prompt, in order."""

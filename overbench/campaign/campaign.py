@@ -22,13 +22,13 @@ Log = Callable[[str], object]
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """What one call of :func:`run_campaign` came to.
+    """The result of one call of :func:`run_campaign`.
 
     Attributes:
-        cells: how many cells the campaign has, as far as their prompts can be read.
+        cells: how many cells the campaign has; cells whose prompts can't be read are not counted.
         done: how many of them are finished.
         new: how many of these were finished by this call.
-        failures: what is not finished, and why.
+        failures: the refreshes, cells and outputs that are not finished, and why.
     """
 
     cells: int
@@ -40,12 +40,12 @@ class CampaignResult:
 def run_campaign(
     settings: CampaignSettings, out: Path, engine: Engine, log: Log = lambda line: None
 ) -> CampaignResult:
-    """Do what is left to do: refreshes, cells, the release and the report.
+    """Run the refreshes and cells that are not finished, then make the release and the report.
 
     Args:
         out: the campaign's folder.
         engine: runs the jobs.
-        log: called with a line for each thing that happens.
+        log: called with a line for each event.
 
     Raises:
         OverbenchError: another campaign runs in ``out``, or ``out`` can't be written; the labeller can't be

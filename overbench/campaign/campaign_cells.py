@@ -1,8 +1,8 @@
 """The cells of a campaign: target by system prompt by decoding by repeat by set, each with its own folder.
 
-The key of a cell is a hash of everything that decides its result. So a finished cell stays valid. What is
-added to the settings makes new cells; what is changed makes cells with other keys, and results under the
-old keys stay on disk.
+The key of a cell is a hash of everything that decides its result. So a finished cell stays valid. Additions
+to the settings make new cells. Changes make cells with other keys, and the results under the old keys stay on
+disk.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Configuration:
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:
-        """lm-eval's ``--gen_kwargs``. A backend that loads a model samples only with ``do_sample``.
-        Backends that call a server don't read it; without it lm-eval caches sampled replies too, and none
-        is paid for twice."""
+        """lm-eval's ``--gen_kwargs``. A backend that loads a model samples only with ``do_sample``. Backends
+        that call a server don't read it. They don't get it, so that lm-eval caches sampled replies too.
+        """
         arguments = dict(self.decoding_settings.gen_kwargs)
         if self.decoding_settings.sampled:
             arguments["do_sample"] = not self.by_api
@@ -85,9 +85,9 @@ class Configuration:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """Everything but the prompt that decides a reply, ready for JSON. Where and how fast a model runs
-        is no part of it. Of a server the whole command is a part, as a hash, since it may name the
-        checkpoint."""
+        """Everything but the prompt that decides a reply, ready for JSON. It leaves out where and how fast a
+        model runs. It has a hash of a server's whole command, since that may name the checkpoint.
+        """
         return {
             **server_identity(self.target),
             "model": self.target.model,
@@ -179,8 +179,8 @@ def cut(cell: CampaignCell, shard_prompts: int, begun: Collection[tuple[int, int
 
     Args:
         shard_prompts: the most prompts of a shard.
-        begun: (start, stop) of shards that are asked for already. They stay as they are, also with another
-            ``shard_prompts``; of two that overlap, the earlier one stays.
+        begun: (start, stop) of shards that have begun. They stay as they are, also with another
+            ``shard_prompts``. Of two shards that overlap, the earlier stays.
     """
     shards: list[Shard] = []
     position = 0

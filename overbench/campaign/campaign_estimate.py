@@ -1,9 +1,9 @@
-"""``--dry_run``: what a campaign will take: calls, tokens, money, GPU hours, disk. Asks nothing.
+"""``--dry_run``: the calls, tokens, money, GPU hours and disk that a campaign will take. Asks no model.
 
-Four characters count as a token. The throughput of a target is measured on its finished cells, with the
-time to load it and replies from a cache included, once they have :data:`ENOUGH` replies; before, it is what
-the settings state, or what is measured where they state nothing. Replies are assumed to be as long as those
-of the target's finished cells with the same limit on new tokens, or else as long as the limit allows.
+Four characters count as a token. Once a target's finished cells have :data:`ENOUGH` replies, its throughput
+is measured on them; the time to load the model and replies from a cache are included. Before that, the
+settings state it; if they don't, the few replies are measured. Replies are assumed to be as long as those of
+the target's finished cells with the same limit on new tokens, or else as long as the limit allows.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class TargetEstimate:
         refresh_judged: replies to these that a judge labels.
         tokens_per_second: None where it is neither measured nor stated.
         measured: whether ``tokens_per_second`` is measured.
-        measured_so_far: as measured on its finished cells, also where that is too little to use; None for
-            nothing.
+        measured_so_far: tokens per second on its finished cells, even if these are too few to use; None
+            without any.
         disk: bytes of logs and caches.
         shards: bytes, at most, of the shards that stay at the address in ``ray.shards``.
     """
@@ -88,10 +88,10 @@ class CampaignEstimate:
 
     Attributes:
         done: finished cells.
-        refreshes: target -> the plan of its refresh, where that is still to be made.
+        refreshes: target -> the plan of its refresh, if the refresh has not finished.
         unknown: set -> why it is not known how many prompts it has.
-        sets: name in the file -> for each set of that name that is left to ask, its own name -> (its
-            prompts, of how many they were drawn (0: all are asked), its cells).
+        sets: name in the file -> name of each of its sets that is left to ask -> (prompts to ask, size of the
+            set they were drawn from or 0 if all are asked, cells).
         assumed: assumptions, in words.
         like_earlier: whether some replies are assumed to be as long as earlier ones.
     """
@@ -124,7 +124,9 @@ class CampaignEstimate:
 
 
 def estimate(plan: CampaignPlan) -> CampaignEstimate:
-    """Add up what is left. Sets that can't be read count by what the settings state of them."""
+    """Add up the calls, tokens, time and money that are left. A set that can't be read counts by its stated
+    size.
+    """
     total = CampaignEstimate(
         plan=plan,
         targets={target.name: TargetEstimate(target) for target in plan.settings.targets},

@@ -102,8 +102,7 @@ def locked(out: Path, settings: CampaignSettings) -> Iterator[None]:
 
 
 def check_there(out: Path) -> None:
-    """Raise OverbenchError where the folder is gone, as a shared folder may be. No other is made in its
-    place."""
+    """Raise OverbenchError if the folder is gone, as a shared folder may be. It is not made again."""
     if not (out / SETTINGS_FILE).is_file():
         raise OverbenchError(
             f"The campaign's folder {out} has vanished, or {gethostname()} never saw it. Bring it back, on a "

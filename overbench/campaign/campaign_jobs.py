@@ -1,7 +1,7 @@
 """The jobs of a campaign: processes, each with the cells that it finishes.
 
-An evaluation is one ``python -m lm_eval``, as anybody would type it; a refresh is one ``overbench
-refresh``. A job is plain data, so that an engine can send it to another machine.
+An evaluation is one call of ``python -m lm_eval``; a refresh is one call of ``overbench refresh``. A job is
+plain data, so that an engine can send it to another machine.
 """
 
 from __future__ import annotations
@@ -48,14 +48,13 @@ class CampaignJob:
     """One process.
 
     Attributes:
-        key: distinguishes it from other jobs and names its folder; stays the same as long as it does the
-            same.
+        key: identifies it and names its folder; the same cells of the same settings give the same key.
         name: for people.
         command: its argv; :data:`~overbench.campaign.target_settings.PORT` stands for the server's port.
         cells: the cells that it finishes; none of a refresh.
         cache: jobs with the same cache don't run at the same time; "" for no cache.
         target: the target that replies.
-        gpus, cpus, memory: what it takes; memory in GiB, 0 for not stated.
+        gpus, cpus, memory: the resources that it needs; memory in GiB, 0 if it is not stated.
         max_failed: the largest share of failed requests that is accepted, in [0, 1].
         run_dir, refresh_settings: of a refresh, its run directory, and its settings as YAML.
         shards: the part of its cells that it asks, at most one shard a task; empty where it asks all of them.
@@ -245,7 +244,7 @@ def mark_refreshed(run_dir: Path) -> None:
 
 
 def start_afresh(job: CampaignJob, out: Path) -> Path:
-    """Make the job's folder, without what a killed attempt left there.
+    """Make the job's folder anew; files of a killed attempt are removed.
 
     Returns:
         the file for the output of the process.
@@ -266,6 +265,7 @@ def start_afresh(job: CampaignJob, out: Path) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """The environment of every process of the campaign in ``folder``.
 
-    Output is written at once. What a killed campaign left running can be found by ``CAMPAIGN_VARIABLE``,
-    unless a process overwrites its environment with its title, as vLLM would without ``SPT_NOENV``."""
+    Output is not buffered. ``CAMPAIGN_VARIABLE`` identifies the processes that a killed campaign leaves
+    running. ``SPT_NOENV`` keeps vLLM from overwriting its environment with its title.
+    """
     return {**os.environ, "PYTHONUNBUFFERED": "1", CAMPAIGN_VARIABLE: str(folder), "SPT_NOENV": "1"}

@@ -36,7 +36,7 @@ def write_release_and_report(plan: CampaignPlan, log: Callable[[str], object]) -
     """Make both, where the settings have them and a cell is finished.
 
     Returns:
-        what went wrong. An error here does not end the campaign.
+        the outputs that failed, and why. An error here does not end the campaign.
     """
     failures: list[JobFailure] = []
     if not plan.done:

@@ -1,5 +1,6 @@
-"""What a campaign consists of: its refreshes and cells, their results so far, and what can't be asked or
-not yet."""
+"""The plan of a campaign: its refreshes and cells, their results so far, and the sets that can't be asked
+now.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ class CampaignPlan:
         self.results = {name: result for name, result in results.items() if result is not None}
 
     def jobs(self, without: Collection[str] = ()) -> list[CampaignJob]:
-        """What is left to do and can be done now, target by target.
+        """The unfinished jobs that can be run now, target by target.
 
         Args:
             without: names of cells and of refreshes to leave out.
@@ -159,8 +160,7 @@ def tidy(plan: CampaignPlan) -> None:
 
 
 def _of_problem(file: Path, plan: CampaignPlan) -> bool:
-    """Whether a finished cell is of a set that can't be read today, and all else is as the settings have
-    it."""
+    """Whether a finished cell matches the settings in all but its set, which can't be read today."""
     configuration_folder, set_name = file.parents[2], file.parents[1].name
     if set_name not in plan.problems:
         return False

@@ -84,8 +84,9 @@ class SetSettings(SettingsPart):
 
 
 def absolute_source(source: str) -> str:
-    """A source that is on this machine by its full path, so that lm_eval and ``campaign status`` may be
-    started in any folder."""
+    """The full path of a source on this machine, so that lm_eval and ``campaign status`` may start in any
+    folder.
+    """
     path = Path(source).expanduser()
     is_here = path.exists() or path.name.removesuffix(".gz").endswith(SUFFIXES)
     return str(path.absolute()) if is_here else source

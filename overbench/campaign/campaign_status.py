@@ -1,4 +1,4 @@
-"""A campaign in lines for people: what it will take, and its progress."""
+"""A campaign in lines for people: its estimate, and its progress."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def status_of(plan: CampaignPlan) -> Iterator[str]:
 
 
 def failure_lines(failure: JobFailure) -> Iterator[str]:
-    """Why, the end of the log, and the command that shows the error again; safe for a terminal."""
+    """The reason, the end of the log, and the command that shows the error again; safe for a terminal."""
     yield f"{failure.job}: {printable(failure.why)}"
     if failure.log and (lines := tail(Path(failure.log), _LOG_LINES)):
         yield f"  The end of {failure.log}:"
@@ -204,14 +204,16 @@ def _finished(states: _States) -> list[tuple[int, int]]:
 
 
 def _started(states: _States) -> list[float]:
-    """When the lm_evals were started that ask for shards now. One that asks for several shards counts once
-    for each, with the same time."""
+    """The time at which the lm_eval of each running shard was started: shards of one lm_eval have equal
+    times.
+    """
     return [state.started for state in states.values() if state.started is not None]
 
 
 def _expected_end(plan: CampaignPlan, at_once: int, shards: Mapping[str, _States]) -> Iterator[str]:
-    """By the seconds per prompt of this target's finished cells, or by its stated throughput, or by the
-    seconds per prompt of all finished cells."""
+    """The expected end, from the seconds per prompt of the target's finished cells, else from its stated
+    throughput, else from the seconds per prompt of all finished cells.
+    """
 
     def measured(target: str | None) -> float | None:
         results = [

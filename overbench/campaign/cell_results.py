@@ -36,14 +36,14 @@ def cell_folder(cell: CampaignCell, out: Path) -> Path:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What the replies of a finished cell, or of a shard of it, came to.
+    """The counts and rates of a finished cell, or of a shard of it.
 
     Attributes:
         prompts: how many were asked.
         reply_chars: characters of all replies together.
         failed: replies that never came or were never labelled.
-        seconds: its share, by prompts, of the time that lm_eval took.
-        ended: when lm_eval ended, in lm-eval's words.
+        seconds: its share of lm_eval's time, in proportion to its prompts.
+        ended: when lm_eval ended, as lm-eval writes it.
         rate: the mean, over the prompts with a scored reply, of the share of replies that are refusals, in
             [0, 1]; None without a scored reply.
         estimates: of the rates on all prompts, in words, where not all were asked; "" where they were.
@@ -147,14 +147,14 @@ def joined_result(results: Sequence[CellResult]) -> CellResult:
 
 
 def take_each(job: CampaignJob, folder: Path, out: Path) -> tuple[dict[str, CellResult], list[str]]:
-    """Move what a job has written to the folders of its cells.
+    """Move the output of a job to the folders of its cells.
 
     Args:
         folder: of the job, with lm-eval's output in ``output``.
 
     Returns:
-        (name of each cell that is in place now -> its result, what is wrong with the others: a result is
-        missing, cut short or can't be written, or too many requests failed).
+        (name of each cell that is in place now -> its result, the problems of the others). A result may be
+        missing, cut short or impossible to write, or too many requests failed.
     """
     latest: dict[str, LoggedRun] = {}
     unread: list[str] = []
@@ -194,11 +194,11 @@ def take_each(job: CampaignJob, folder: Path, out: Path) -> tuple[dict[str, Cell
 def put_in_place(
     cell: CampaignCell, complete: Path, run: LoggedRun, result: CellResult, out: Path
 ) -> CellResult:
-    """Write ``cell.json`` into the folder ``complete``, which holds all of a cell's output, and move the
-    folder to where finished cells lie.
+    """Write ``cell.json`` into ``complete``, the folder with a cell's whole output, and move it to the
+    finished cells.
 
     Args:
-        run: of the cell's log, or of that of one of its shards.
+        run: the run of the cell's log, or of the log of one of its shards.
 
     Returns:
         the result, with the estimates that the run allows.

@@ -1,4 +1,4 @@
-"""A cell that stops once its interval is narrow enough: a series of lm_evals, each of which asks more
+"""A cell that stops once its interval is narrow enough. It takes several runs of lm_eval, each with more
 prompts.
 
 Replies to the prompts of earlier lm_evals come from the cache. So the last output covers all prompts asked.

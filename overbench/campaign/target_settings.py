@@ -1,4 +1,4 @@
-"""The settings of a campaign's targets, and of how replies are drawn of them."""
+"""The settings of a campaign's targets, and of the decodings of their replies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A campaign's prompt sets as lm-eval tasks: their task, source and prompts.
 
-A set that uses one of our tasks unchanged is that task. A set with another source or labeller, or of which
-only a part is asked, becomes a task with the name of the set, in a YAML file that lm_eval finds with
+A set that uses one of our tasks unchanged is that task. A set with another source or labeller, or with only a
+part of the prompts, becomes a task with the name of the set. lm_eval finds its YAML file by
 ``--include_path``.
 """
 
@@ -55,7 +55,7 @@ class TaskSpec:
         prompts: how many prompts are asked, at most.
         mean_chars: mean characters of a prompt.
         max_gen_toks: the most new tokens of a reply.
-        stop_at_ci_width: the width of the interval at which to stop asking; 0: ask all.
+        stop_at_ci_width: the width of the interval, as a share, at which to stop; 0: ask all prompts.
         sides: how many prompts of each side, safe or unsafe, the whole set has.
         reading: our function that reads it, and the function's arguments as JSON.
     """
@@ -97,7 +97,7 @@ class TaskSpec:
 
 
 def labelled_by(labeller: LabellerSettings) -> str:
-    """A labeller with all that distinguishes its labels, such as a judge's prompt and version.
+    """The labeller's name with everything that may change its labels, such as a judge's prompt and version.
 
     Raises:
         OverbenchError: the labeller's settings or prompt can't be used.
@@ -108,7 +108,7 @@ def labelled_by(labeller: LabellerSettings) -> str:
 
 
 def part_of(settings: SetSettings) -> dict[str, Any]:
-    """What the settings say of the part of a set that is asked, as far as it distinguishes cells."""
+    """The settings that decide which part of a set is asked, for the keys of cells."""
     part = {
         "limit": settings.limit,
         "sample_seed": None if settings.limit is None else settings.sample_seed or 0,
@@ -196,7 +196,7 @@ def _sides(rows: datasets.Dataset) -> tuple[int, ...]:
 
 
 def stated_set(name: str, settings: SetSettings) -> TaskSpec | None:
-    """A set whose prompts can't be read yet, by what the settings state: for an estimate, never to be asked.
+    """A set whose prompts can't be read yet, from the size that the settings state: for estimates only.
 
     None where nothing states how many prompts it has.
     """

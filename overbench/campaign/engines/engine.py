@@ -1,4 +1,4 @@
-"""What a campaign asks of an engine."""
+"""The interface of an engine, which runs the jobs of a campaign."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from overbench_tasks.errors import OverbenchError
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a job came to.
+    """The result of a job.
 
     Attributes:
         cells: name -> result of each cell that is finished.
         failure: why the other cells are not finished; None where nothing failed.
-        retries: in place of a failure, jobs that ask the other cells once more, a set each.
+        retries: in place of a failure, jobs that ask the other cells once more, one set each.
     """
 
     job: CampaignJob

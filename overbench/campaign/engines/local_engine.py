@@ -40,7 +40,7 @@ class LocalEngine:
 
     Args:
         jobs: how many at once.
-        log: called with a line for each thing that happens.
+        log: called with a line for each event.
     """
 
     def __init__(self, jobs: int = 1, log: Callable[[str], object] = lambda line: None) -> None:
@@ -84,8 +84,7 @@ class LocalEngine:
 
 
 def _next(waiting: Sequence[CampaignJob], running: Sequence[CampaignJob]) -> CampaignJob | None:
-    """The first job whose cache no running job uses, and which needs no other server than the one that is
-    up."""
+    """The first job whose cache no running job uses, and that needs no server or the server that is up."""
     caches = {job.cache for job in running if job.cache}
     served = {job.target for job in running if job.server}
     for job in waiting:
@@ -162,8 +161,9 @@ def _run_process(argv: Sequence[str], log: Path, out: Path, stopped: threading.E
 
 
 def _one_by_one(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
-    """A job for each cell, for where lm_eval ended in an error while it asked. A single set may be the cause;
-    the replies to the others are in the cache."""
+    """A job for each cell of a job whose lm_eval ended in an error. A single set may be the cause; the
+    replies to the other sets are in the cache.
+    """
     return tuple(evaluations(job.cells, out, together=False, max_failed=job.max_failed))
 
 

@@ -1,4 +1,4 @@
-"""Processes of a campaign, which end when the campaign does, also when it is killed."""
+"""Processes of a campaign. They end with the campaign, even if it is killed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a process in a group of its own, so that Ctrl-C reaches this process alone.
 
-    On Linux it gets the signal ``end_by`` when the thread that started it ends, also by a kill; elsewhere it
-    outlives a killed campaign, and ends by itself. Its output is appended to ``log``.
+    On Linux the process gets the signal ``end_by`` when the thread that started it ends, even by a kill. On
+    other systems it outlives a killed campaign, and runs to its end. Its output is appended to ``log``.
 
     Raises:
         OSError: it can't be started, or the log can't be written.
@@ -52,7 +52,7 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its group, also where the process has ended and others of the group have not."""
+    """End a process and its group, even if only other processes of the group still run."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             _signal_group(process, number)
@@ -79,7 +79,7 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def end_left_over(folder: Path) -> None:
-    """End what a killed campaign in ``folder`` has left running, such as the workers of its server.
+    """End the processes that a killed campaign in ``folder`` left running, such as the workers of its server.
 
     Its processes are found by their :func:`~overbench.campaign.campaign_jobs.environment` in ``/proc``;
     without ``/proc`` nothing happens. The caller holds the lock of that folder.

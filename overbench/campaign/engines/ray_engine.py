@@ -46,7 +46,7 @@ class RayEngine:
     Args:
         settings: how cells are cut, and where shards are kept.
         address: of a running cluster, as ``ray.init`` takes it: ``auto``. None: Ray is started here.
-        log: called with a line for each thing that happens.
+        log: called with a line for each event.
 
     Raises:
         OverbenchError: Ray is not installed.
@@ -146,8 +146,9 @@ class RayEngine:
                 self._log_waiting(tasks.values())
 
     def _log_waiting(self, jobs: Iterable[CampaignJob]) -> None:
-        """Name the targets for which no node has room, even an idle node; their tasks wait for a larger
-        one."""
+        """Name the targets for which no node is large enough, even when idle; their tasks wait for a larger
+        node.
+        """
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         for name, job in {job.target: job for job in jobs}.items():
             needs = {_NODE_RESOURCES[option]: count for option, count in _needs(job).items()}
@@ -253,8 +254,9 @@ class _ShardedCells:
                 yield replace(job, cells=tuple(cells_of_shards.values()), shards=tuple(shards), cache=path)
 
     def _unfinished(self, cell: CampaignCell, shard_prompts: int) -> list[tuple[Shard, str]]:
-        """The shards of a cell that are to be asked, each with the name of the cache that has some of its
-        replies, or ""."""
+        """The unfinished shards of a cell, each with the name of the cache that has some of its replies, or
+        "".
+        """
         states = self._store.states(cell)
         sharded = _ShardedCell(cell, cut(cell, shard_prompts, begun(states)), running=set())
         self._cells[cell.path] = sharded
@@ -290,7 +292,7 @@ class _ShardedCells:
                 self._finish(job, sharded)
 
     def _finish(self, of_job: CampaignJob, sharded: _ShardedCell) -> None:
-        """Move the shards of a cell to where finished cells lie; or report why it can't be finished."""
+        """Move the shards of a cell to the finished cells, or report why the cell can't be finished."""
         cell = sharded.cell
         job = replace(
             of_job, key=f"{of_job.key}-{cell.task_spec.name}", name=cell.name, cells=(cell,), shards=()

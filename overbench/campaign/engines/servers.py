@@ -29,14 +29,15 @@ POLL_SEC: Final = 0.5
 class Servers:
     """Starts, waits for and stops servers.
 
-    Several threads may use the server of one target at the same time. Whoever asks for the server of another
-    target stops this one, so an engine runs the jobs of served targets one target after another.
+    Several threads may use the server of one target at the same time. A request for another target's server
+    stops the running server, so an engine runs the jobs of served targets one target after another.
 
     Args:
         out: the campaign's folder, which marks the processes of servers.
         logs: the folder of ``server-TARGET.txt``; by default the campaign's.
         stopped: once it is set, no server is waited for any more.
-        any_port: use any free port in place of a target's own, unless the settings write the port out.
+        any_port: use any free port in place of a target's own, unless its command or arguments state the
+            port.
     """
 
     def __init__(

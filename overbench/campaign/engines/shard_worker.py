@@ -1,4 +1,4 @@
-"""What a Ray worker does: it runs one lm_eval on some shards, and keeps each finished shard."""
+"""The task of a Ray worker: it runs one lm_eval on some shards, and keeps each finished shard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG_CHARS: Final = 20_000
 
 
 def run_shards(job: CampaignJob, address: str, out: Path) -> tuple[str, str]:
-    """Ask what is not finished of a job's shards, and keep it.
+    """Ask the unfinished shards of a job, and keep their results.
 
     If this process is lost, Ray starts it again, and it goes on from what is kept.
 
@@ -54,7 +54,7 @@ def run_shards(job: CampaignJob, address: str, out: Path) -> tuple[str, str]:
 
 
 def _ask(job: CampaignJob, store: ShardStore, out: Path, folder: Path, log: Path) -> None:
-    """Run one lm_eval on all shards of the job, whose state says so meanwhile."""
+    """Run one lm_eval on all shards of the job; meanwhile their state says that they are asked."""
     state = ShardState(cache=Path(job.cache).name)
     for shard in job.shards:
         store.write_state(shard, replace(state, started=time.time()))
@@ -105,7 +105,7 @@ def _run_lm_eval(job: CampaignJob, store: ShardStore, out: Path, folder: Path, l
 
 
 def _keep(job: CampaignJob, store: ShardStore, output: Path) -> None:
-    """Keep all shards that can be kept, then raise what is wrong with the others."""
+    """Keep all shards that can be kept, then raise the problems of the others."""
     runs: dict[str, LoggedRun] = {run.task: run for run in map(read_run, sample_logs(output))}
     prompts = sum(len(shard) for shard in job.shards)
     problems = []

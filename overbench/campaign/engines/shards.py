@@ -36,8 +36,8 @@ class ShardState:
 
     Attributes:
         cache: the name of the lm-eval cache that holds replies to its prompts; "" for none.
-        started: when the lm_eval that asks for it now was started, in seconds since 1970; None where none
-            does. A lost worker's shards keep theirs until they are asked for again.
+        started: the start of the lm_eval that asks it now, in seconds since 1970; None if none does. Shards
+            of a lost worker keep this time until they are asked again.
         result: of a finished shard; None of any other.
         output: lm-eval's files of a finished shard, by their paths in its folder.
     """
@@ -138,8 +138,9 @@ class ShardStore:
         self.write_state(shard, ShardState(result=result, output=tuple(names)))
 
     def fetch(self, shard: Shard, cell_folder: Path) -> None:
-        """Let the folder of a cell on this machine have a finished shard's output and state, and no other
-        file of that shard."""
+        """Copy a finished shard's output and state into the folder of its cell on this machine; other files
+        of the shard there are removed.
+        """
         source = f"{self._root}/{shard.path}"
         folder = cell_folder / Path(shard.path).name
         names = [*self.state(shard).output, STATE]
