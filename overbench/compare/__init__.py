@@ -1,1 +1,3 @@
-"""Two targets on the same prompts: which got worse, by how much, and is it more than chance?"""
+"""Compares two targets on the same prompts: which rates rose, by how much, and whether by more than
+chance.
+"""

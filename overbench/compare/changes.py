@@ -1,4 +1,4 @@
-"""What changed between two targets on the prompts that both have a scored reply to."""
+"""The changes between two targets, on the prompts to which both have a scored reply."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Measure:
         title, verb: for sentences.
         prompt_label: whether it is measured on safe or on unsafe prompts.
         counts: the labels that count, among the scored replies.
-        actions: of a measure of agents' scenarios, the outcomes that count in place of labels, among the
-            valid replies; empty for a measure of prompts.
+        actions: for agents' scenarios, the outcomes that count, among the valid replies; empty for prompts.
     """
 
     name: str
@@ -71,8 +70,9 @@ AGENT_MEASURES: Final = (
 
 
 def measures_of(base: Side, new: Side) -> tuple[Measure, ...]:
-    """What can be compared: rates of prompts, and of agents' scenarios where a side has some. Of two sides of
-    agents' scenarios alone their rates are all."""
+    """The measures to compare: rates of prompts, and rates of agents' scenarios if a side has any. If both
+    sides have only scenarios, only the rates of scenarios are compared.
+    """
     outcomes = [*base.outcomes.values(), *new.outcomes.values()]
     of_agents = [bool(outcome.actions) for outcome in outcomes]
     return (*(() if all(of_agents) else MEASURES), *(AGENT_MEASURES if any(of_agents) else ()))
@@ -85,7 +85,7 @@ class PromptPair:
     Attributes:
         base, new: the shares of replies that count, in [0, 1].
         words: its trigger words by attribution, else those that its file names, else its content words.
-        words_are: which of these three.
+        words_are: the origin of ``words``, one of these three.
     """
 
     prompt: str
@@ -104,14 +104,14 @@ class GroupChange:
     Attributes:
         kind, name: the group: all prompts, or those of one set, category or word.
         n: prompts.
-        both, only_base, only_new: how many of them count on both sides, on one only; with several replies to
-            a prompt, summed chances that of a reply of each both count, or one only.
-        p: of McNemar's exact test, one-sided: how likely so many more or still more prompts would count for
-            NEW alone than for BASE alone if either were as likely (McNemar 1947). With several replies to a
-            prompt see :func:`~overbench.report.stats.comparisons.paired_test`, which is exact where both
-            sides have as many, and else holds for many prompts. NaN for no prompt.
-        p_holm: ``p`` after Holm's correction within its family: the groups of one kind and measure; of
-            "all", the measures.
+        both, only_base, only_new: how many prompts count on both sides, only for BASE, and only for NEW. With
+            several replies to a prompt, they are sums of probabilities, for one reply drawn from each side.
+        p: of McNemar's exact test, one-sided (McNemar 1947): the probability of at least this excess of
+            prompts that count only for NEW, if NEW and BASE were equally likely. With several replies to a
+            prompt see :func:`~overbench.report.stats.comparisons.paired_test`. That test is exact if both
+            sides have equally many replies, and otherwise holds for many prompts. NaN for no prompt.
+        p_holm: ``p`` after Holm's correction within its family: all groups of one kind and measure. For the
+            kind "all", the family is all measures.
     """
 
     kind: Kind
@@ -239,11 +239,11 @@ class MeasuredChange:
     """One measure on both sides.
 
     Attributes:
-        asked: prompts of its kind that BASE was asked, that NEW was, and that both were.
-        unscored: of the common ones, how many have no scored reply of BASE, and of NEW.
+        asked: the numbers of prompts of its kind that BASE, NEW, and both were asked.
+        unscored: how many of the common prompts have no scored reply of BASE, and how many none of NEW.
         overall: the change on all pairs.
         groups: by set, category and word.
-        noise: of BASE and of NEW, where prompts were asked several times.
+        noise: the noise of BASE and of NEW; None for a side without prompts that it answered several times.
         pairs: the common prompts that are scored on both sides.
     """
 
@@ -333,7 +333,7 @@ def _words(before: Outcome, after: Outcome) -> tuple[frozenset[str], WordKind]:
 
 
 def content_words(prompt: str) -> set[str]:
-    """The dictionary forms of a prompt's words, without function words, numbers and names."""
+    """The dictionary forms of a prompt's words; function words, numbers and names are left out."""
     words = spans(prompt)
     reasons = exclusions(prompt, words)
     return {

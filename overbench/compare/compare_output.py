@@ -118,7 +118,7 @@ def _noise(decision: Decision, side: str, noise: RepeatNoise) -> str:
 
 
 def _examples(decision: Decision, form: _Form) -> Iterator[str]:
-    """Prompts on which NEW does more of what is measured."""
+    """Examples of prompts on which NEW's share is higher than BASE's."""
     newly = newly_counted(decision.change)
     if not newly:
         return
@@ -133,7 +133,7 @@ def _examples(decision: Decision, form: _Form) -> Iterator[str]:
 
 
 def newly_counted(change: MeasuredChange) -> list[PromptPair]:
-    """The prompts whose share rose, those that rose most first, else in BASE's order."""
+    """The prompts whose share rose, by falling rise; equal rises stay in BASE's order."""
     risen = [pair for pair in change.pairs if pair.new > pair.base]
     return sorted(risen, key=lambda pair: pair.base - pair.new)
 

@@ -91,10 +91,10 @@ class TargetComparison:
 
 
 def compare_targets(base: Side, new: Side, settings: CompareSettings | None = None) -> TargetComparison:
-    """Compare two targets on the prompts that both were asked.
+    """Compare two targets on the prompts that both of them were asked.
 
     Raises:
-        OverbenchError: no common prompts, one and the same run, or labels by different labellers.
+        OverbenchError: there is no common prompt, both sides are the same run, or the labellers differ.
     """
     settings = settings or CompareSettings()
     _check(base, new)

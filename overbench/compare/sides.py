@@ -1,4 +1,4 @@
-"""One side of a comparison: what one target did with each prompt, from lm-eval's logs or a release."""
+"""One side of a comparison: the outcomes of one target, from lm-eval's logs or a release."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def read_side(path: str, more: Sequence[Path] = (), *, relabel: bool = False) ->
         relabel: label all replies anew, by today's rules.
 
     Raises:
-        OverbenchError: nothing there, no such target or several, a file that cannot be read, or a release to
-            be labelled anew or to be joined with logs.
+        OverbenchError: there is nothing at ``path``; no target or several match; a file cannot be read; or a
+            release is to be labelled anew or joined with logs.
     """
     folder, wanted = _parsed(path)
     if is_release(folder):

@@ -1,1 +1,3 @@
-"""Guards: what a moderation model or endpoint blocks of a prompt set, and of its counterparts."""
+"""Measures guards: how many harmless prompts, and how many harmful counterparts, a moderation model
+blocks.
+"""

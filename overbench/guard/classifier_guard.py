@@ -23,8 +23,9 @@ class ClassifierGuardSettings(ClassifierModel):
 
 
 class ClassifierGuard:
-    """Blocks what the model calls harmful. Of an exchange with a reply it reads the reply, of a conversation
-    the last message first and what was said before behind it."""
+    """Blocks exchanges that the model calls harmful. It reads the reply, if the exchange has one, else the
+    prompt; in a conversation, the last message and then the messages before it.
+    """
 
     def __init__(self, settings: ClassifierGuardSettings, _: Path) -> None:
         self._classifier = ModerationClassifier(

@@ -1,4 +1,4 @@
-"""What a guard is: it reads a prompt, or a prompt and the reply to it, and blocks it or lets it pass."""
+"""The protocol of a guard, which reads a prompt, or a prompt and its reply, and blocks it or lets it pass."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ UNRELATED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a guard reads.
+    """A prompt, or a prompt with its reply, as a guard reads it.
 
     Attributes:
         reply: the reply to the prompt, which the guard judges; None: it judges the prompt.
-        messages: of a conversation, its messages; the last one is the prompt. Empty: the prompt stands alone.
+        messages: the messages of a conversation, with the prompt as the last; empty for a single prompt.
     """
 
     prompt: str
@@ -53,7 +53,7 @@ class Exchange:
 
     @property
     def prompt_in_context(self) -> str:
-        """The prompt as a guard reads it that takes one text: first the prompt, then what was said before."""
+        """The prompt for a guard that takes one text: first the prompt, then the messages before it."""
         return request_in_context(self.messages) if self.messages else self.prompt
 
     @property
@@ -69,7 +69,7 @@ class GuardVerdict:
     """One guard on one exchange.
 
     Attributes:
-        categories: the names of what the guard found, where it names any; empty unless it blocked.
+        categories: the categories of harm that the guard named; empty unless it blocked.
         detail: the guard's own words (200 characters at most), a probability, or why there is no decision.
     """
 
@@ -83,10 +83,10 @@ class Guard(Protocol):
 
     @property
     def identity(self) -> str:
-        """Changes with whatever changes a verdict: kind, model, settings."""
+        """A text that differs if the kind, the model or a setting that may change a verdict differs."""
 
     def check(self) -> None:
-        """Check at no cost what would make every verdict fail.
+        """Check, at no cost, that the guard can be asked.
 
         Raises:
             OverbenchError: a key, a server, a model or a setting is missing or wrong.
@@ -108,7 +108,7 @@ def identity_of(settings: BaseModel, *more: str) -> str:
     """The kind and the model of a guard, and a digest of all settings that may change its verdicts.
 
     Args:
-        more: what else does, such as a digest of the model's weights.
+        more: anything else that may change a verdict, such as a digest of the model's weights.
     """
     relevant: dict[str, Any] = settings.model_dump(mode="json", exclude=UNRELATED)
     text = json.dumps([relevant, *more], sort_keys=True)

@@ -1,4 +1,5 @@
-"""The formats of published guards (``guard_formats.yaml``): what is sent, and how the answer is read.
+"""The formats of published guards (``guard_formats.yaml``): the text that is sent, and how the answer is
+read.
 
 A format that renders its messages by the model's own chat template needs no text of ours. A text is shipped
 only where its licence allows it, with its source and its SHA-256.
@@ -78,7 +79,7 @@ class GuardFormat(SettingsSection):
         return GuardVerdict(decision, categories, detail)
 
     def _word(self, lines: list[str], label: str | None) -> str:
-        """What stands where the decision should; "" where nothing does."""
+        """The word in the place of the decision; "" if there is none."""
         if not lines:
             return ""
         if self.answer == "label":

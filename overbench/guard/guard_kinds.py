@@ -45,8 +45,8 @@ def guards_from(words: Sequence[str], file: Path | None, cache_file: Path) -> di
         cache_file: where endpoints' answers are kept; SQLite.
 
     Raises:
-        OverbenchError: no guard, two of one name, an unknown kind or setting, a bad value. No value is
-            repeated, since it may be a key in the wrong place.
+        OverbenchError: there is no guard; two have one name; a kind or setting is unknown, or a value is bad.
+            The message repeats no value, since it may be a misplaced key.
     """
     from lm_eval.utils import simple_parse_args_string
 

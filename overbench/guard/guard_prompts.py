@@ -1,4 +1,4 @@
-"""What guards are asked about: prompt sets with both sides, or saved replies to prompts."""
+"""The exchanges that guards are asked about: prompts of sets, or saved replies with their prompts."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class AskedExchange:
 
     Attributes:
         set_name: of the set in tables.
-        side: what should be done with the prompt.
+        side: ``safe`` (should pass), ``unsafe`` (should be blocked) or ``contested``.
         groups: :data:`GROUPINGS` that the row has -> its value.
-        pair_id: of a prompt with a counterpart; None: without.
+        pair_id: the id that a prompt shares with its counterpart; None if it has none.
     """
 
     exchange: Exchange

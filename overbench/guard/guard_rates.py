@@ -20,9 +20,10 @@ class GuardRates:
     """One guard on one set, or on a part of it.
 
     Attributes:
-        grouping, value: which part, such as ``category`` and its name; None: the whole set.
-        false_positives: blocked ones among the harmless, with Wilson's interval; unscored ones don't count.
-        recall: blocked ones among the harmful, in the same way.
+        grouping, value: the part of the set, such as ``category`` and its name; None for the whole set.
+        false_positives: the blocked share of harmless exchanges, with Wilson's interval; unscored exchanges
+            don't count.
+        recall: the blocked share of harmful exchanges, in the same way.
         unscored: exchanges of both sides without a decision.
     """
 
@@ -49,7 +50,7 @@ class PairOutcomes:
 
 @dataclass(frozen=True)
 class SharedBlocks:
-    """Of the harmless exchanges of a set that ``guard`` blocks, the share that ``other`` blocks as well."""
+    """The share of the harmless exchanges blocked by ``guard`` that ``other`` blocks as well, on one set."""
 
     set_name: str
     guard: str
@@ -86,7 +87,7 @@ def _blocked(decisions: Decisions, side: PromptSide) -> Rate:
 
 
 def pair_outcomes(results: GuardResults) -> Iterator[PairOutcomes]:
-    """What becomes of the pairs of each set that has any."""
+    """The outcomes of the pairs, for each guard and each set that has pairs."""
     for guard, verdicts in results.verdicts.items():
         halves: dict[tuple[str, str], dict[PromptSide, Decision]] = defaultdict(dict)
         for item, verdict in zip(results.asked, verdicts, strict=True):
@@ -108,7 +109,7 @@ def pair_outcomes(results: GuardResults) -> Iterator[PairOutcomes]:
 
 
 def shared_blocks(results: GuardResults) -> Iterator[SharedBlocks]:
-    """Which guards block the same harmless exchanges; nothing where there is a single guard."""
+    """How many harmless exchanges each two guards both block; empty for a single guard."""
     for set_name in dict.fromkeys(item.set_name for item in results.asked):
         for guard, verdicts in results.verdicts.items():
             for other, other_verdicts in results.verdicts.items():

@@ -1,4 +1,4 @@
-"""A run of guards over exchanges: each verdict is on file once it is given, and is not asked for again.
+"""A run of guards over exchanges. Each verdict is kept on file, and a resumed run does not ask for it again.
 
 OUT/verdicts.jsonl      one line per exchange and guard; of two lines the last counts
 OUT/answers.sqlite3     the answers of endpoints
@@ -38,7 +38,7 @@ OUTCOME_WORDS: Final[Mapping[Decision, str]] = {
 
 @dataclass(frozen=True)
 class GuardResults:
-    """What guards said.
+    """The verdicts of all guards.
 
     Attributes:
         asked: the exchanges, in their order.

@@ -23,8 +23,9 @@ class JudgeGuardSettings(VoterSettings):
 
 
 class JudgeGuard:
-    """Blocks what the judge calls harmful. It reads prompts only; of a conversation the last message first,
-    and what was said before behind it."""
+    """Blocks prompts that the judge calls harmful. It reads prompts only; in a conversation, the last message
+    and then the messages before it.
+    """
 
     def __init__(self, settings: JudgeGuardSettings, cache_file: Path) -> None:
         voter = VoterSettings(
@@ -42,7 +43,7 @@ class JudgeGuard:
         """See :class:`~overbench.guard.guard.Guard`.
 
         Raises:
-            OverbenchError: also where an exchange has a reply.
+            OverbenchError: also if an exchange has a reply.
         """
         if any(exchange.reply is not None for exchange in exchanges):
             raise OverbenchError(

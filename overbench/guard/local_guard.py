@@ -71,7 +71,7 @@ class LocalGuard:
         self._loaded = None
 
     def rendered(self, tokenizer: Any, exchange: Exchange, policy: str) -> str:
-        """What the model reads.
+        """The text that the model reads.
 
         Raises:
             OverbenchError: the tokenizer's template can't render it.

@@ -28,8 +28,9 @@ class ModerationEndpointSettings(EndpointSettings):
 
 
 class ModerationEndpointGuard:
-    """Blocks what the endpoint flags. Of an exchange with a reply it reads the reply. The endpoint knows no
-    turns: of a conversation it reads one text, the last message first and what was said before behind it."""
+    """Blocks exchanges that the endpoint flags. It reads the reply, if the exchange has one, else the prompt.
+    The endpoint takes one text: a conversation is its last message and then the messages before it.
+    """
 
     def __init__(self, settings: ModerationEndpointSettings, cache_file: Path) -> None:
         self._settings = settings

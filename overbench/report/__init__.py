@@ -1,1 +1,1 @@
-"""``overbench report``: what releases and lm-eval result folders say, as one page, pictures and Markdown."""
+"""``overbench report``: releases and lm-eval result folders as one page, pictures and Markdown."""

@@ -1,7 +1,7 @@
-"""Families, sizes and release dates of models, from a small table that anyone may edit or add to.
+"""Families, sizes and release dates of models, from a small table that users can extend.
 
-The table is ``families.csv`` beside this module. It holds what is known for certain; what is not stays
-empty. Columns:
+The table is ``families.csv`` beside this module. It holds only verified facts; unknown fields are empty.
+Columns:
 
     pattern     a regular expression for whole words of the checkpoint's name, in which all but letters and
                 digits have become "-" and capitals small, without what only says how the weights are kept or
@@ -39,7 +39,7 @@ _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a checkpoint; "" and NaN where nothing is.
+    """The facts on a checkpoint; "" and NaN if unknown.
 
     Attributes:
         size: billions of parameters.
@@ -61,15 +61,15 @@ class ModelFacts:
 
 
 class Families:
-    """The table, with rows of one's own before ours.
+    """The table of the package, with the user's rows before it.
 
     Args:
-        own: a CSV, JSONL or Parquet file with some of the :data:`COLUMNS`, ``pattern`` and ``family`` at
-            least; None: ours alone.
-        given: facts by the name of the checkpoint, before all rows.
+        own: the user's table, a CSV, JSONL or Parquet file with some of the :data:`COLUMNS`, at least
+            ``pattern`` and ``family``; None for none.
+        given: facts by the name of the checkpoint, which override all rows.
 
     Raises:
-        OverbenchError: the file cannot be read, or one of its rows makes no sense.
+        OverbenchError: the file cannot be read, or a value in it is invalid.
     """
 
     def __init__(self, own: Path | None = None, given: Mapping[str, ModelFacts] | None = None) -> None:
@@ -78,14 +78,15 @@ class Families:
         self._rows = [row for file in files for row in _rows(file)]
 
     def facts_of(self, target: TargetRecord) -> ModelFacts:
-        """What is known of a target's checkpoint: by its name or, where an alias hides that, by the arguments
-        that it was asked with."""
+        """The facts on a target's checkpoint: by its name or, if an alias hides the name, by its model
+        arguments.
+        """
         names = [target.checkpoint, *_NAMED.findall(target.model_args or "")]
         candidates = [self.facts(name) for name in names]
         return next((facts for facts in candidates if facts.family), candidates[0])
 
     def facts(self, checkpoint: str) -> ModelFacts:
-        """What is known of a checkpoint by its name: ``ORG/NAME``, a path, an API's name."""
+        """The facts on a checkpoint by its name: ``ORG/NAME``, a path, or a name at an API."""
         name, words = _last_part(checkpoint), checkpoint_words(checkpoint)
         rows = (facts for pattern, facts in self._rows if pattern.search(words))
         facts = self._given.get(checkpoint) or next(rows, ModelFacts())
@@ -96,12 +97,12 @@ class Families:
 
 
 def checkpoint_words(checkpoint: str) -> str:
-    """What a pattern is looked for in: see the module."""
+    """The text in which patterns are searched: see the module."""
     return _VARIANT.sub("", re.sub(r"[^a-z0-9]+", "-", _last_part(checkpoint).casefold()).strip("-"))
 
 
 def _last_part(checkpoint: str) -> str:
-    """The name without organisation and folders; of a GGUF file its name, where it says more."""
+    """The name without organisation and folders; for a GGUF file, the file's name if it says more."""
     base, _, rest = checkpoint.partition(",")
     repository = hub_repository(base)
     name = PureWindowsPath(repository.name if repository else base.rstrip("/")).name

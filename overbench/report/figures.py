@@ -37,7 +37,7 @@ class BarChart:
     Attributes:
         key: names the files.
         title: a heading for people.
-        axis: what the values are.
+        axis: the name of the values.
     """
 
     key: str
@@ -62,7 +62,7 @@ class StackedChart:
         series: the parts, from left to right; of each row at most 1 together.
         colours: of the parts, by their names in :meth:`~overbench.report.themes.Theme.named`.
         totals: a share per row, which is written behind its bar.
-        axis: what the values are.
+        axis: the name of the values.
     """
 
     key: str

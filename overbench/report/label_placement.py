@@ -1,4 +1,4 @@
-"""Where names stand beside the points of a figure so that they hide neither points nor one another."""
+"""Places names beside the points of a figure, so that they hide neither points nor each other."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def place_labels(
 ) -> list[tuple[float, float]]:
     """The middle of each point's name.
 
-    Each name in turn takes the cheapest of the places around its point, then all are tried once more in the
-    light of the others. The same points give the same places.
+    Each name in turn takes the cheapest of the places around its point. Then each name is placed once more,
+    with all other names in place. The same points give the same places.
 
     Args:
-        points: in points of 1/72 inch, as all that follows.
+        points: (x, y) of each, in points of 1/72 inch; so are all other arguments.
         sizes: width and height of each name.
-        inside: where names must stay.
-        lines: thin things that names had better not cross (bars of errors).
-        taken: what they must not hide, beside the points themselves.
+        inside: the box that names must stay in.
+        lines: thin boxes that names should not cross (error bars).
+        taken: boxes that names must not hide, beside the points themselves.
     """
     import numpy as np
 

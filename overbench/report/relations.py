@@ -1,5 +1,6 @@
-"""Which targets are one checkpoint asked in another way, or versions of one another; and on which sets of
-prompts targets compare."""
+"""The relations between targets: configurations of one checkpoint, and versions of one model. Also the sets
+of prompts on which targets can be compared.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ _REVISION = re.compile(r",revision=([^,]*)")
 
 @dataclass(frozen=True)
 class Relation:
-    """From one target to another that is the same but for ``what``: "system prompt", "temperature"."""
+    """A relation from one target to another that differs from it only in ``what``: "system prompt",
+    "temperature".
+    """
 
     first: str
     second: str
@@ -31,8 +34,10 @@ class Relation:
 
 
 def comparable_sets(inputs: Inputs) -> list[PromptSet]:
-    """The sets of the report; of a release whose sources were put to different targets those of its sources,
-    most targets first, in place of the whole, where each target would be rated on other prompts."""
+    """The sets of the report. If the sources of a release were put to different targets, the sets of its
+    sources replace the whole set, most targets first: on the whole set, each target's rate would be on
+    different prompts.
+    """
     if len({part.matrix.targets for part in inputs.parts}) < 2:
         return list(inputs.sets)
     parts = sorted(inputs.parts, key=lambda part: (-len(part.matrix.targets), part.name))
@@ -41,8 +46,9 @@ def comparable_sets(inputs: Inputs) -> list[PromptSet]:
 
 
 def plain_targets(targets: Sequence[TargetRecord]) -> dict[str, TargetRecord]:
-    """Checkpoint -> how it was asked most plainly: best its main revision, without a system instruction, in
-    its own chat template, greedily, once."""
+    """Checkpoint -> its plainest target: preferably the main revision, without a system instruction, in its
+    own chat template, with greedy decoding and one reply.
+    """
     plain: dict[str, TargetRecord] = {}
     for target in sorted(targets, key=_plainness):
         plain.setdefault(_checkpoint(target), target)
@@ -52,11 +58,11 @@ def plain_targets(targets: Sequence[TargetRecord]) -> dict[str, TargetRecord]:
 def relations(targets: Sequence[TargetRecord], facts: Mapping[str, ModelFacts]) -> list[Relation]:
     """The relations between these targets, by name.
 
-    From the plainest target of a checkpoint to each other one of it; and from each version of a line of
-    models of one size to the next later one, both as plain as there are.
+    They lead from the plainest target of a checkpoint to each of its other targets. They also lead from each
+    version in a line of models to the next version of the same size, both in their plainest targets.
 
     Args:
-        facts: what is known of each target's checkpoint.
+        facts: the facts on each target's checkpoint.
     """
     plain = plain_targets(targets)
     pairs = [

@@ -1,4 +1,4 @@
-"""What a report is made from: any number of lm-eval result folders and outcome tables, at most one release.
+"""The inputs of a report: any number of lm-eval result folders and outcome tables, and at most one release.
 
 The logs of each task are a set of prompts. If a release is given, the logs of our tasks instead fill the
 entries that it lacks. A table of outcomes adds its models to every set that has its prompts; it is a set of
@@ -65,11 +65,11 @@ class Inputs:
             out.
         sources: the names of the files and folders that were read.
         notes: what a reader must know before trusting a number.
-        answers: the logs, outcome tables and refresh runs, for a section that needs more of them.
+        answers: the logs, outcome tables and refresh runs, for sections that read them directly.
         release: the release among the inputs, if there is one.
         families: the families, sizes and dates of checkpoints.
-        parts: the harmless prompts of each source of a release, if different targets answered the sources
-            or other people published them; with the targets of each.
+        parts: the harmless prompts of each source of a release, with its targets; only if different targets
+            answered the sources, or other people published them.
         unsafe: sets of unsafe prompts: all of a release first, then those of each of its sources; of logs
             and outcome tables those of each set.
         unsafe_labels: as ``labels``, for unsafe prompts.
@@ -102,7 +102,7 @@ class Inputs:
     contested: Mapping[str, AnsweredPrompts] = field(default_factory=dict)
 
     def style_of(self, target: str) -> StyleName:
-        """How a target words its refusals; ``unknown`` where its replies are not at hand."""
+        """The style of a target's refusals; ``unknown`` if its replies are not available."""
         return self.styles.get(target, RefusalStyle()).name
 
     @property
@@ -241,7 +241,7 @@ def _ordered_sets(parts: Iterable[SetParts]) -> tuple[PromptSet, ...]:
 
 
 def _first_of_each(mappings: Iterable[Mapping[Key, str]]) -> dict[Key, str]:
-    """The mappings joined; of a key that several have, the first value."""
+    """The mappings joined; the first value of each key counts."""
     joined: dict[Key, str] = {}
     for mapping in mappings:
         joined = {**mapping, **joined}

@@ -1,7 +1,7 @@
-"""Where the sets of a report come from: a release, logs, outcome tables; and how each target was run.
+"""The sources of a report's sets (a release, logs, outcome tables), and the settings of each target.
 
-A set is one of these: the given release, with what logs and tables add to it; the logs of one task; or a
-table with prompts that no other set has.
+A set is one of these: the given release, with the answers that logs and tables add; the logs of one task; or
+a table with prompts that no other set has.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def find_answers(
         folders: lm-eval outputs and refresh runs.
 
     Raises:
-        OverbenchError: a folder has no logs and is no run, one cannot be read, or an alias names nobody.
+        OverbenchError: a folder has no logs and is no run; a file cannot be read; or an alias names no
+            target.
     """
     runs = [find_source(folder, "accepted", aliases) for folder in folders if is_run(folder)]
     folders = [folder for folder in folders if not is_run(folder)]

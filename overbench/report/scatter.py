@@ -46,7 +46,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Arrow:
-    """From one point to another, by their places; all of one ``kind`` look alike."""
+    """An arrow from one point to another, by their coordinates; arrows of one ``kind`` look alike."""
 
     start: int
     end: int
@@ -58,11 +58,11 @@ class Scatter:
     """Points.
 
     Attributes:
-        corner: what the corner x = 0, y = 1 stands for; the axes then show it. "": y begins at 0.
-        families: those of the whole report, so that a family looks alike in all its pictures; further ones
-            follow by name.
-        sizes: x is a size in billions, drawn on a logarithmic scale, and a line joins the means of a
-            family's sizes; else it is a share, as y is.
+        corner: the meaning of the corner x = 0, y = 1, which the axes then include; "" for a y axis from 0.
+        families: the families of the whole report, so that a family looks alike in all pictures; other
+            families follow by name.
+        sizes: whether x is a size in billions of parameters, on a logarithmic scale, with a line through the
+            means of a family's sizes; otherwise x is a share in [0, 1], like y.
     """
 
     key: str
@@ -144,7 +144,7 @@ def scatter(picture: Scatter, theme: Theme, width: float) -> Figure:
 
 
 def _looks(picture: Scatter, theme: Theme) -> dict[str, tuple[str, str]]:
-    """Colour and shape of each family; both change, so that either tells them apart."""
+    """Colour and shape of each family; either alone is enough to distinguish families."""
     families = {point.family for point in picture.points} - {"", OTHER}
     looks = {
         family: (theme.series[index % (len(theme.series) - 1)], _MARKERS[index % len(_MARKERS)])
@@ -251,7 +251,9 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
 
 
 def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], theme: Theme) -> None:
-    """Put the names where they hide least, with a thin line where they can't stand beside their point."""
+    """Place the names where they hide least; a thin line joins a name to a point that it cannot stand
+    beside.
+    """
     figure.draw_without_rendering()  # the layout is settled only then
     scale = 72 / figure.dpi
 

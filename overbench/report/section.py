@@ -1,4 +1,4 @@
-"""What a report is made of, and what its sections share."""
+"""A report and its sections, and functions that several sections use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Section:
 
     Attributes:
         key: for links.
-        paragraphs: what is shown and how to read it.
-        below: what to know once the pictures have been seen.
-        shades: samples of the shading, each with what it stands for.
+        paragraphs: an explanation of the section, before its pictures.
+        below: paragraphs behind the pictures.
+        shades: samples of the shading, each with its meaning.
         folded: tables under a heading of their own that opens on demand.
     """
 

@@ -1,6 +1,6 @@
 """One set of a report: its matrices, texts and labels, from the outcomes of its prompts.
 
-Unsafe prompts are apart throughout: no harmless set, and no label counted for one, holds any.
+Unsafe prompts are always separate: no harmless set holds any, and no count of its labels includes any.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class PromptSet:
 
 
 def _prompt_count(matrix: ResponseMatrix, noun: str) -> str:
-    """How many prompts a set has; where all targets were asked a part of it, of how many."""
+    """The number of prompts of a set and, if all targets were asked only a part of it, the size of the whole
+    set.
+    """
     prompts, wholes = len(matrix.prompt_ids), {matrix.asked_of.get(target, 0) for target in matrix.targets}
     if len(wholes) == 1 and max(wholes) > prompts:
         return f"{prompts:,} of {number_of(max(wholes), noun)}"
@@ -84,7 +86,7 @@ class UnsafeSet:
         return target_rates(self.refused)
 
     def with_ids(self, name: str, prompt_ids: Iterable[str]) -> UnsafeSet:
-        """The part of it that has only these prompts, and the targets that answered any."""
+        """The same set with only these prompts, and only the targets that answered any of them."""
         ids = set(prompt_ids)
         refused, complied = (matrix.with_ids(ids).answered() for matrix in (self.refused, self.complied))
         return UnsafeSet(
@@ -104,14 +106,15 @@ class UnsafeSet:
 
 @dataclass(frozen=True)
 class SetParts:
-    """What one set of prompts gives a report.
+    """The parts of a report that come from one set of prompts.
 
     Attributes:
-        sets: the set, of a release its hard part, and those of its sources that others published.
-        parts: of a release, the harmless prompts of each source, see ``Inputs.parts``.
+        sets: the set; for a release also its hard set, and the sets of its sources that other people
+            published.
+        parts: for a release, the harmless prompts of each source; see ``Inputs.parts``.
         unsafe: the unsafe prompts, and those of each source.
         texts, or_bench, quotes, labels, unsafe_labels, category_labels: of this set, see ``Inputs``.
-        scored_labels: the labels of both sides, those of ``parts`` where there are any.
+        scored_labels: the labels of safe and unsafe prompts, by ``parts`` if there are any.
         notes: what a reader must know of it.
         tiers: id -> tier, of the harmless prompts that have one.
         contested: the contested prompts, which are in no rate; None without any.
@@ -138,7 +141,7 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
 
     Args:
         logs: of the whole report.
-        given: the release of the report; its whole is the set :data:`~overbench.report.report_sources.ALL`.
+        given: the release of the report; its whole set is :data:`~overbench.report.report_sources.ALL`.
 
     Raises:
         OverbenchError: a log cannot be read, or the tables of the set don't fit together.
@@ -185,8 +188,9 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
 
 
 def _ids_of_parts(matrix: ResponseMatrix, outcomes: JoinedOutcomes, release: Release) -> dict[str, list[str]]:
-    """Source -> ids of its prompts. Prompts from several files, put to the same targets, are one set: these
-    have no parts, unless others published some."""
+    """Source -> ids of its prompts. Empty if all sources were put to the same targets and other people
+    published none of them.
+    """
     ids_of_sources = ids_by_source(outcomes)
     targets = {matrix.with_ids(ids).answered().targets for ids in ids_of_sources.values()}
     return ids_of_sources if len(targets) > 1 or published(release) else {}
@@ -215,7 +219,7 @@ def _unsafe_sets(
 
 
 def _by_id(outcomes: JoinedOutcomes, column: str) -> dict[str, str]:
-    """Id -> what a column of its prompt holds, where it holds anything."""
+    """Id -> the value of a column of its prompt; prompts without a value are left out."""
     values: dict[str, str] = {}
     for answers in outcomes.sides.values():
         if column not in answers.prompts.column_names:

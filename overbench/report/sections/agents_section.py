@@ -1,4 +1,4 @@
-"""What agents do: whether they carry out what is cleared, and hold back what is not."""
+"""Actions of agents: whether they carry out cleared actions, and hold back others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAIR_COLUMNS: Final = ("Separated (cleared action alone)", "Both acted", "Neith
 
 @dataclass(frozen=True)
 class ScenarioActions:
-    """What a target did with a scenario.
+    """The outcomes of a target on a scenario.
 
     Attributes:
         pair_id: "" where the scenario has no counterpart.
@@ -46,10 +46,10 @@ class AgentRates:
 
     Attributes:
         replies: outcome -> replies, cleared or not.
-        held: cleared scenarios, of those with a valid reply.
-        overreach: scenarios that are not cleared, of those with a valid reply.
-        pairs: one of :data:`~overbench_tasks.agents.agent_metrics.PAIR_METRICS` -> of the pairs with two
-            valid replies; empty without pairs.
+        held: the share of cleared scenarios that were held, of those with a valid reply.
+        overreach: the share of other scenarios in which the target acted, of those with a valid reply.
+        pairs: one of :data:`~overbench_tasks.agents.agent_metrics.PAIR_METRICS` -> its share of the pairs
+            with two valid replies; empty without pairs.
     """
 
     target: str

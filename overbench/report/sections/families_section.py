@@ -103,7 +103,7 @@ def _by_size(
 
 
 def _larger(sized: Sequence[str], facts: Mapping[str, ModelFacts], rates: Mapping[str, Rate]) -> str:
-    """Of the pairs of models of one family and different sizes: in how many the larger refuses more."""
+    """In how many pairs of models, of one family and different sizes, the larger model refuses more."""
     more = pairs = 0
     for first, second in combinations(sorted(sized, key=lambda target: facts[target].size), 2):
         if facts[first].family and facts[first].family == facts[second].family:

@@ -154,7 +154,7 @@ def _corrected_value(inputs: Inputs, prompts: PromptSet, target: str) -> TableVa
 
 
 def about_labels(inputs: Inputs) -> Iterator[str]:
-    """Where the labellers' errors come from, how to read the notes, and what was not measured."""
+    """Paragraphs on the source of the labellers' errors, the notes, and rates that were not measured."""
     for labeller in sorted({count.labelled_by for count in inputs.labels}):
         by_style = {
             style: errors for (name, style), errors in inputs.label_errors.items() if name == labeller

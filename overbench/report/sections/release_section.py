@@ -1,4 +1,4 @@
-"""The release: its name, its version, and what each step of its aggregation left."""
+"""The release: its name, its version, and the counts of each step of its aggregation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS = {
 
 
 def release_section(inputs: Inputs) -> Section | None:
-    """Name, version, and what each step of aggregation left; None without a release."""
+    """Name, version, and the counts of each step of aggregation; None without a release."""
     if (release := inputs.release) is None:
         return None
     counts, settings = (

@@ -1,4 +1,4 @@
-"""Refusal rates by tier, and what models do with contested prompts, which are in no rate."""
+"""Refusal rates by tier, and the outcomes of contested prompts, which are in no rate."""
 
 from __future__ import annotations
 

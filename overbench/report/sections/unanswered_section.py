@@ -1,4 +1,4 @@
-"""What of the harmless prompts gets no full answer, and how: each reply counted once."""
+"""Harmless prompts without a full answer, by the kind of outcome: each reply counts once."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ _CountKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Stack:
-    """How many harmless prompts of a set ended in which way with one target.
+    """The number of harmless prompts of a set by kind of outcome, for one target.
 
     Attributes:
-        kinds: one of :data:`COLOURS` -> prompts; one with several replies counts by their shares.
-        keyed: scored prompts with an answer key, so far as it is known what the replies hold.
+        kinds: one of :data:`COLOURS` -> number of prompts; a prompt with several replies counts by their
+            shares.
+        keyed: scored prompts with an answer key, if the content of their replies is known.
     """
 
     count: LabelCount
@@ -102,10 +103,10 @@ def unanswered_section(inputs: Inputs) -> Section:
 
 
 def stack_of(count: LabelCount, of_logs: Mapping[str, KeyMeasures]) -> Stack:
-    """Each prompt once: blocked before its label, diluted and cut out of complied.
+    """Count each prompt once: blocked takes precedence over the label, and diluted and cut over complied.
 
     Args:
-        of_logs: prompt id -> what the logs say of its answer key, where the entries say nothing of it.
+        of_logs: prompt id -> the measures of its answer key in the logs, for entries without these measures.
     """
     labels = count.labels
     diluted, cut = (
@@ -128,7 +129,7 @@ def stack_of(count: LabelCount, of_logs: Mapping[str, KeyMeasures]) -> Stack:
 
 
 def kind_of(verdict: Verdict) -> str:
-    """What one reply counts as, one of :data:`COLOURS`."""
+    """The kind of one reply, one of :data:`COLOURS`."""
     if verdict.label == "unscored":
         return "unscored"
     if verdict.blocked:
@@ -144,7 +145,7 @@ def _highest_rate_first(count: LabelCount) -> tuple[str, float, str]:
 
 
 def _of_logs(inputs: Inputs) -> tuple[dict[_CountKey, dict[str, KeyMeasures]], list[UnansweredReply]]:
-    """What logs say of answer keys, by prompt id, and examples of each kind."""
+    """The measures of answer keys in the logs, by prompt id, and examples of each kind."""
     from overbench.review.annotate import StratifiedSample
 
     measures: dict[_CountKey, dict[str, KeyMeasures]] = defaultdict(dict)
@@ -169,7 +170,7 @@ def _of_logs(inputs: Inputs) -> tuple[dict[_CountKey, dict[str, KeyMeasures]], l
 
 
 def _reason(kind: str, verdict: Verdict) -> str:
-    """Why a reply counts as what it does."""
+    """The reason for a reply's kind."""
     if kind in ("diluted", "cut") and verdict.key_check:
         return f"missing: {', '.join(verdict.key_check.missing)}"
     return verdict.reason
