@@ -1,4 +1,4 @@
-"""What all figures share: colours of light and dark pages, sizes, and names that fit."""
+"""The look of all figures: colours of light and dark pages, sizes, and shortened names."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def shortened(names: Sequence[str], length: int) -> list[str]:
-    """The names; where one is too long, all without organisation if they stay different, then cut inside."""
+    """The names. If one is too long, all lose their organisation if they stay different, then long names lose
+    their middle.
+    """
     bare = [name.rpartition("/")[2] for name in names]
     too_long = any(len(name) > length for name in names)
     chosen = bare if too_long and len(set(bare)) == len(set(names)) else names

@@ -28,8 +28,9 @@ class PairComparison:
     Attributes:
         first, second: the targets.
         n: common prompts.
-        both, only_first, only_second: how many of these are refused by both, and by one only. With several
-            replies to a prompt, summed chances that of a reply of each both refuse, or one only.
+        both, only_first, only_second: how many of these prompts both targets refuse, and only one of them.
+            With several replies to a prompt, they are sums of probabilities, for one reply drawn from each
+            target.
         p: of :func:`paired_test`, in [0, 1]; NaN without a common prompt.
         p_holm: ``p`` after Holm's correction for all pairs compared; never smaller than ``p``.
     """
@@ -79,15 +80,17 @@ def paired_test(
     draws: int = TEST_DRAWS,
     random_seed: int = 0,
 ) -> float:
-    """p of "either target may have had either share": are differences as likely either way?
+    """The p-value of a paired test whose null hypothesis is that each difference is equally likely with
+    either sign.
 
-    With one reply to each prompt, McNemar's exact test (McNemar 1947). With several, the same idea for
-    shares (Fisher's randomisation test): the sign of each prompt's difference is drawn at random, ``draws``
-    times with the given random seed, and p is how often their sum is as far from 0 as the one found, it
-    counted in.
+    With one reply to each prompt it is McNemar's exact test (McNemar 1947). With several replies it is
+    Fisher's randomisation test on shares: the sign of each prompt's difference is drawn at random, ``draws``
+    times with the given random seed. Then p is the share of sums at least as far from 0 as the observed sum,
+    which counts as one of them.
 
     Args:
-        alternative: ``greater`` asks for sums as high as the one found, in place of as far from 0 either way.
+        alternative: ``greater`` counts sums at least as high as the observed sum, instead of at least as far
+            from 0.
 
     Returns:
         1 where no prompt differs; NaN for no prompt.
@@ -112,9 +115,10 @@ def paired_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values that hold the chance of any false alarm (Holm 1979), in the order given.
+    """P-values, in their order, adjusted by Holm's method, which bounds the probability of any false
+    rejection (Holm 1979).
 
-    NaNs stay: they are no tests, and nothing is corrected for them.
+    NaNs stay NaN and do not count as tests.
     """
     from statsmodels.stats.multitest import multipletests
 
@@ -129,9 +133,9 @@ class RankingAgreement:
     """How alike two sets of prompts rank the same targets.
 
     Attributes:
-        tau: Kendall's tau-b of the targets' OSR on the two sets, in [-1, 1]: 1 the same order, 0 none in
-            common. NaN for fewer than two targets, or where all have one rate on a set. With its 95 %
-            percentile interval over resampled prompts.
+        tau: Kendall's tau-b of the targets' OSR on the two sets, in [-1, 1], with a 95 % percentile interval
+            over resampled prompts. 1 means the same order, 0 unrelated orders. NaN for fewer than two
+            targets, or if all targets have the same rate on a set.
         targets: those with a scored reply in both sets.
     """
 
@@ -144,11 +148,10 @@ def ranking_agreement(
 ) -> RankingAgreement:
     """Kendall's tau-b between the OSRs of two sets, with a bootstrap interval over prompts.
 
-    Prompts of both sets together are drawn with replacement; one that is in both, as every prompt of a
-    hard set is, is drawn for both at once. Targets are fixed: the interval speaks of other prompts of these
-    kinds, not of other models. Resampling adds noise of its own, so the interval leans towards 0; with
-    few targets tau takes few values. A hard set chosen by these very targets' refusals agrees for
-    that reason, too.
+    Prompts of both sets together are drawn with replacement. A prompt in both sets, such as every prompt of a
+    hard set, is drawn for both at once. Targets are fixed: the interval covers other prompts of these kinds,
+    not other models. Resampling adds noise, which shifts the interval towards 0. With few targets, tau takes
+    few values. If these targets' refusals chose the hard set, the agreement is partly due to that choice.
 
     Args:
         first, second: targets are matched by name, prompts by id.

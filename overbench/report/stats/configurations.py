@@ -1,7 +1,7 @@
-"""The grid of one checkpoint: each system prompt by each decoding, against the plain way of asking.
+"""The grid of one checkpoint: each system prompt by each decoding, compared with the plain configuration.
 
-A prompt counts by the share of its replies that count. The difference of two ways is over the prompts that
-both have a scored reply to.
+A prompt counts by the share of its replies that count. The difference of two configurations is over the
+prompts with a scored reply in both.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from overbench_tasks.outcomes.target_record import TargetRecord
 
 @dataclass(frozen=True)
 class ConfigurationRate:
-    """One way of asking a checkpoint, on one set.
+    """The rate of one configuration of a checkpoint on one set.
 
     Attributes:
         target: its name.
         rate: over its prompts with a scored reply.
-        split: of these, the share whose replies don't all count alike, in [0, 1]; 0 with one reply each.
-        difference: its rate minus the plain one's on their common prompts, in [-1, 1]; NaN for the plain
-            one itself, and without a common prompt.
-        interval: 95 % interval of it (Newcombe 1998, method 10).
-        common: as many prompts.
+        split: the share of these prompts whose replies do not all count alike, in [0, 1]; 0 with one reply
+            each.
+        difference: its rate minus the plain configuration's rate on their common prompts, in [-1, 1]; NaN for
+            the plain configuration, and without a common prompt.
+        interval: the 95 % interval of the difference (Newcombe 1998, method 10).
+        common: the number of common prompts.
     """
 
     target: str
@@ -39,8 +40,9 @@ class ConfigurationRate:
 
 
 def plain_of(targets: Sequence[TargetRecord], first: Collection[str] = ()) -> TargetRecord | None:
-    """Of one checkpoint's targets the one that is among ``first`` or, where that has no names, the one
-    without a system instruction, at temperature 0; None where there is not exactly one."""
+    """The plain target of a checkpoint: the target named in ``first`` or, if ``first`` is empty, the target
+    without a system instruction at temperature 0. None unless there is exactly one.
+    """
     if first:
         candidates = [target for target in targets if target.target in first]
     else:
@@ -51,7 +53,7 @@ def plain_of(targets: Sequence[TargetRecord], first: Collection[str] = ()) -> Ta
 
 
 def grids(targets: Sequence[TargetRecord]) -> dict[str, list[TargetRecord]]:
-    """Checkpoint -> its targets, of those that were asked in several ways; both in the order given."""
+    """Checkpoint -> its targets, for checkpoints with several targets; both in the given order."""
     by_checkpoint: dict[str, list[TargetRecord]] = {}
     for target in targets:
         by_checkpoint.setdefault(target.checkpoint, []).append(target)
@@ -61,7 +63,7 @@ def grids(targets: Sequence[TargetRecord]) -> dict[str, list[TargetRecord]]:
 def configuration_rates(
     matrix: ResponseMatrix, targets: Sequence[TargetRecord], first: Collection[str] = ()
 ) -> list[ConfigurationRate]:
-    """The rates of one checkpoint's targets that have a scored reply in ``matrix``, the plain one first.
+    """The rates of one checkpoint's targets that have a scored reply in ``matrix``, the plain target first.
 
     Args:
         first: see :func:`plain_of`.

@@ -1,4 +1,4 @@
-"""Do two measures of the same targets go together? Rank correlations, with intervals by bootstrap.
+"""Rank correlations of two measures of the same targets, with bootstrap intervals.
 
 Over-refusal and safety are such measures (OR-Bench, Cui et al. 2024, reports Spearman's rho of the two),
 over-refusal and size are others.
@@ -23,8 +23,8 @@ FEWEST: Final = 3
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """How far two measures put the same targets in the same order: coefficients in [-1, 1], with 95 %
-    percentile intervals, whose ends are NaN where no draw had a coefficient.
+    """The rank correlation of two measures: coefficients in [-1, 1], with 95 % percentile intervals. The ends
+    of an interval are NaN if no draw has a coefficient.
 
     Attributes:
         rho: Spearman's (1904): Pearson's coefficient of the ranks, ties with their mean rank.
@@ -42,16 +42,16 @@ def rank_correlation(
 ) -> RankCorrelation | None:
     """Spearman's rho and Kendall's tau-b of two measures of the same targets.
 
-    The intervals cover other targets and other prompts of the kinds at hand: each draw takes as many targets
-    with replacement, and as many prompts of each measure, the same ones for all targets (Owen 2007, "The
-    pigeonhole bootstrap"). Where a target comes up twice it ties with itself, which tau-b leaves out.
-    Noise of the rates draws both coefficients and their intervals towards 0. Of few targets an interval
-    says little more than that they are few.
+    The intervals cover other targets and other prompts of these kinds. Each draw takes as many targets with
+    replacement, and as many prompts of each measure, the same prompts for all targets (Owen 2007, "The
+    pigeonhole bootstrap"). A target that is drawn twice ties with itself, and tau-b leaves ties out. Noise in
+    the rates shifts both coefficients and their intervals towards 0. With few targets, the intervals are
+    wide.
 
     Args:
         first, second: (P, T) shares of a response matrix, -1 where missing; the measure is the mean of a
             column. Or (T,), a number for each target that is not drawn (its size, say), NaN where unknown.
-        draws: resamples. Those in which all targets have one value are passed over.
+        draws: the number of resamples. Resamples in which all targets have the same value are skipped.
         random_seed: the same random seed gives the same interval.
 
     Returns:
@@ -86,7 +86,7 @@ def rank_correlation(
 
 
 def no_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> str:
-    """Why there is no rank correlation of these, for people; "" where there is one."""
+    """The reason why these measures have no rank correlation, for people; "" if they have one."""
     import numpy as np
 
     x, y = _measure(first), _measure(second)

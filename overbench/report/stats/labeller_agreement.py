@@ -30,7 +30,7 @@ _Labels = tuple[Label, ...]
 
 @dataclass(frozen=True)
 class PartedReply:
-    """A reply that one labeller calls refused or partial, and another not; the labels by labeller."""
+    """A reply that some labellers, and not others, call refused or partial; with the labels by labeller."""
 
     target: str
     prompt: str | None
@@ -68,8 +68,9 @@ class PairAgreement:
         return (self.both + self.neither) / self.n if self.n else math.nan
 
     def kappa(self, random_seed: int = 0) -> Estimate:
-        """Cohen's kappa of refused or partial with the 95 % percentiles of a bootstrap over replies; not
-        defined where both call all replies the same."""
+        """Cohen's kappa of "refused or partial", with a 95 % bootstrap interval over replies; NaN if both
+        labellers call all replies the same.
+        """
         import numpy as np
 
         from overbench.review.annotators import cohens_kappa

@@ -49,8 +49,8 @@ class ResponseMatrix:
         named: (P,), the words that the writers or files of the other prompts name; empty if there are none.
         withheld: float (P, T): the share of scored replies that the provider withheld or cut off; None if
             there is none.
-        asked_of: target -> size of the whole set, for targets that were asked a random part of it. Empty for
-            a part of the matrix.
+        asked_of: target -> size of the whole set, for targets that were asked a random part of it. Empty if
+            the matrix is itself a part of another matrix.
         sequential: the targets of ``asked_of`` that were asked until their interval was narrow enough.
 
     Raises:
@@ -83,7 +83,7 @@ class ResponseMatrix:
 
     @property
     def scored(self) -> NDArray[np.bool_]:
-        """(P, T): where there is a value."""
+        """(P, T): whether there is a value."""
         scored: NDArray[np.bool_] = self.values != MISSING
         return scored
 
@@ -153,15 +153,14 @@ def matrix_from_tables(
     Args:
         prompts: columns ``id``, ``source_targets``, ``category``, ``attributed_features``,
             ``writer_features``.
-        entries: columns ``id``, ``target``, ``label``, and the counts of labels where there are, at most one
-            row for each id and target. Rows of ids that ``prompts`` doesn't have (dropped as near duplicates)
-            are passed over.
-        targets: in their order, those without a single entry included.
+        entries: columns ``id``, ``target``, ``label`` and, optionally, the counts of labels; at most one row
+            for each id and target. Rows whose id is not in ``prompts`` (dropped as near duplicates) are
+            skipped.
+        targets: all targets, in order; a target without an entry is included.
         counted: the labels whose share an entry is.
 
     Raises:
-        OverbenchError: an entry is there twice, its target is not among ``targets``, or its label is none of
-            ours.
+        OverbenchError: an entry occurs twice, its target is not among ``targets``, or its label is unknown.
     """
     import numpy as np
 
@@ -214,7 +213,7 @@ def _check_values(
 def _shares(
     entries: pa.Table, labels: NDArray[np.int64], counted: Collection[Label]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of each entry, the share of its scored replies with a counted label, and of those that were withheld.
+    """For each entry, the shares of its scored replies that have a counted label, and that were withheld.
 
     Without counts of labels, an entry's own label decides.
     """
@@ -238,7 +237,7 @@ def _words(column: pa.ChunkedArray) -> tuple[tuple[str, ...], ...]:
 
 
 def answers_matrix(answers: AnsweredPrompts, counted: Collection[Label] = REFUSED) -> ResponseMatrix:
-    """The matrix of one side; targets in their order, those without a reply included.
+    """The matrix of one side. Targets are in their order; targets without a reply are included.
 
     Raises:
         OverbenchError: its tables don't fit together.
@@ -247,7 +246,8 @@ def answers_matrix(answers: AnsweredPrompts, counted: Collection[Label] = REFUSE
 
 
 def release_matrix(release: Release) -> ResponseMatrix:
-    """The matrix of a release's harmless prompts; targets by name, those without a reply included.
+    """The matrix of a release's harmless prompts. Targets are sorted by name; targets without a reply are
+    included.
 
     Raises:
         OverbenchError: a file cannot be read, or its tables don't fit together.
@@ -260,7 +260,7 @@ def release_matrix(release: Release) -> ResponseMatrix:
 def unsafe_matrices(unsafe: AnsweredPrompts) -> tuple[ResponseMatrix, ResponseMatrix]:
     """Two matrices of unsafe prompts: the shares of replies that refuse, and of those that comply.
 
-    They have the targets with a scored reply. What complies wholly or in part counts (:data:`COMPLIED`).
+    They have only targets with a scored reply. Partial replies count as complying (:data:`COMPLIED`).
 
     Raises:
         OverbenchError: as :func:`answers_matrix`.
@@ -279,10 +279,10 @@ class LabelCount:
         blocks: (provider, reason) -> such entries; the provider is "" if it is unknown.
         conflicts: entries whose replies have different labels.
         reasons: reason -> unscored entries, if it is known.
-        diluted, cut: complied entries that lack what their prompt's answer key asks for, and those of them
-            that ended at the token limit, as far as the entries say so: see
+        diluted, cut: complied entries without the content that their prompt's answer key requires; ``cut`` if
+            the reply also ended at the token limit, else ``diluted``. See
             :mod:`overbench_tasks.metrics.answer_rates`.
-        keyed: scored entries of which they say so.
+        keyed: scored entries for which diluted and cut are known.
     """
 
     set_name: str
@@ -359,7 +359,7 @@ def label_counts(set_name: str, entries: pa.Table) -> list[LabelCount]:
 
 
 def _measured_sql(name: str, columns: Sequence[str]) -> str:
-    """SQL for the sum of a share that some entries have; 0 without the column."""
+    """SQL for the sum of a share over the entries that have it; 0 without the column."""
     return f"coalesce(sum({name}) FILTER (label != 'unscored'), 0)" if name in columns else "0"
 
 
@@ -379,7 +379,7 @@ def _blocks(rows: duckdb.DuckDBPyRelation) -> dict[tuple[str, str], dict[tuple[s
 
 
 def _positions(values: Any, among: Any) -> NDArray[np.int64]:
-    """For each value its position in ``among``, -1 where it is missing there."""
+    """The position of each value in ``among``; -1 if it is not there."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,15 +1,15 @@
-"""Oversensitivity rates of a response matrix, each with its interval and the prompts behind it.
+"""Oversensitivity rates of a response matrix, each with its interval and its number of prompts.
 
 ``OSR(M) = refused by M / scored replies of M`` (Pu et al. 2025, section 2), the mean over the prompts that M
-has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, one by
-one: where many stand side by side, about one in twenty misses its rate. A target that was asked a random part
-of a set has the interval of the rate on all of it
+has a scored reply to; a prompt counts by its share of refused replies. Intervals are Wilson's at 95 %, each
+by itself: of many intervals, about one in twenty misses its rate. For a target that was asked a random part
+of a set, the interval is that of the rate on the whole set
 (:class:`~overbench_tasks.metrics.stop_at_ci_width.RateOfPart`).
 
-Rates stand by target, category, trigger word, and source: how often prompts made for one target are refused
-by another. The percentiles are the numbers of the paper's figure 3: a heat map of the top 20 features by
-within-model percentile of the prompts refused. How ties, rare features and the choice of the twenty are
-treated is our own decision, written below.
+Rates are given by target, category, trigger word and source. The rate by source is how often a target refuses
+prompts made for another. The percentiles are those of the paper's figure 3, a heat map of the top 20 features
+by within-model percentile of the prompts refused. The paper does not say how it treats ties and rare
+features, or chooses the twenty; :func:`feature_percentiles` says what we do.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def target_rates(matrix: ResponseMatrix) -> dict[str, Rate]:
 
 
 def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
-    """The mean of a target's entries, with the interval that is due to how many were asked and why."""
+    """The mean of a target's entries, with the interval for the whole set if only a part was asked."""
     rate = _rate(matrix.column(target))
     total = matrix.asked_of.get(target, 0)
     if total <= rate.n:
@@ -71,8 +71,9 @@ def target_rate(matrix: ResponseMatrix, target: str) -> Rate:
 
 
 def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
-    """The OSR of several targets as one: a prompt counts once, by the share of its scored targets among them
-    that refused it. Targets that the matrix doesn't have are passed over."""
+    """The joint OSR of several targets: a prompt counts once, by the share of these targets that refused it,
+    among those with a scored reply. Targets that are not in the matrix are skipped.
+    """
     import numpy as np
 
     wanted = frozenset(targets)
@@ -85,15 +86,15 @@ def osr_of_group(matrix: ResponseMatrix, targets: Iterable[str]) -> Rate:
 def leave_source_out(matrix: ResponseMatrix, checkpoints: Mapping[str, str] | None = None) -> dict[str, Rate]:
     """Target -> its OSR over the prompts that were not made for it.
 
-    A prompt that was made against a model, and kept because that model refused it, is no fair question to
-    that model and flatters the others. Targets are asked different prompts here, and a rate goes with
-    the sources that remain: compare it with the target's own row and column of the transfer matrix.
+    A prompt that was made for a model was kept because that model refused it. So it raises that model's rate
+    relative to the others. Here the rates of different targets rest on different prompts, and depend on the
+    sources that remain: compare a rate with the target's own row and column of the transfer matrix.
 
     Args:
         matrix: with the ``source_targets`` of each prompt.
-        checkpoints: target -> checkpoint, as in a release's ``targets.parquet``. A prompt made for one
-            configuration of a checkpoint, or for it by its bare name, then counts for none of its other
-            configurations either. By default only the very same target is left out.
+        checkpoints: target -> checkpoint, as in a release's ``targets.parquet``. If given, a prompt made for
+            a checkpoint, or for one of its configurations, counts for none of its configurations. By default,
+            a prompt is left out only for the very target it was made for.
     """
     rates = {}
     for target in matrix.targets:
@@ -121,8 +122,8 @@ def osr_by_category(matrix: ResponseMatrix) -> dict[str, dict[str, Rate]]:
 def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPTS) -> list[FeatureRate]:
     """The rate of each trigger word that at least ``min_prompts`` prompts carry, highest overall first.
 
-    A prompt with several trigger words counts for each. Equal rates: the word of more prompts first, then
-    by name; words that no target has a scored reply to come last.
+    A prompt with several trigger words counts for each. Of equal rates, the word with more prompts comes
+    first, then the words are in alphabetical order. Words without a scored reply come last.
     """
     import numpy as np
 
@@ -157,7 +158,7 @@ def osr_by_feature(matrix: ResponseMatrix, min_prompts: int = MIN_FEATURE_PROMPT
 
 
 def feature_key(feature: str) -> str:
-    """A trigger word as words are compared: case folded, white space collapsed."""
+    """The form in which trigger words are compared: case folded, white space collapsed."""
     return " ".join(feature.casefold().split())
 
 
@@ -206,10 +207,9 @@ class Transfer:
 def transfer(matrix: ResponseMatrix) -> Transfer:
     """Refusals of each source's prompts by each target, over the prompts that it has a scored reply to.
 
-    Where source and target are the same, a set of verified prompts has 1 by construction, whatever the
-    model. Elsewhere prompts that were made for both are left out, since they were chosen by this target
-    as well; a prompt made for several sources counts for each of them. Prompts made for no target are
-    nowhere in this table.
+    If source and target are the same, a set of verified prompts has the rate 1 by construction. For other
+    pairs, prompts that were made for both are left out, since this target's refusals chose them too. A prompt
+    made for several sources counts for each of them. Prompts made for no target are not in this table.
     """
     import numpy as np
 
@@ -243,9 +243,9 @@ class FeaturePercentiles:
 
     Attributes:
         features: (F,), highest mean percentile first.
-        percentiles: float (F, T), in (0, 100). Of all features ranked, the share with fewer refused
-            prompts of this target, plus half the share with as many, itself included. NaN for a
-            target that has refused no prompt with any of them: it puts nothing in an order.
+        percentiles: float (F, T), in (0, 100): the percentage of ranked features with fewer refused prompts
+            of this target, plus half the percentage with equally many, itself included. NaN for a target that
+            refused no prompt with any of the features.
         ranked: how many features were ranked.
     """
 
@@ -259,14 +259,14 @@ def feature_percentiles(
 ) -> FeaturePercentiles:
     """The ``top`` features by mean percentile over targets.
 
-    Within each target, features are ranked by how many prompts that carry them it refused, so a common
-    feature ranks higher than a rare one of the same rate: for rates see
-    :func:`overbench.report.stats.rates.osr_by_feature`. A prompt a target has not answered counts as no
-    refusal here; compare targets only where gaps are few. Equal means: the feature with more refusals
-    over all targets first, then by name.
+    Within each target, features are ranked by the number of refused prompts that carry them. So a common
+    feature ranks higher than a rare feature of the same rate: for rates see
+    :func:`overbench.report.stats.rates.osr_by_feature`. A prompt without an answer counts as no refusal here,
+    so compare targets only if they have few gaps. Of equal means, the feature with more refusals over all
+    targets comes first, then the features are in alphabetical order.
 
     Args:
-        matrix: see there.
+        matrix: as for :func:`osr_by_feature`.
         top: how many features; fewer where there aren't so many.
         min_prompts: features that fewer prompts carry are dropped before ranking.
     """

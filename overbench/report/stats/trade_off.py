@@ -1,4 +1,4 @@
-"""Safety and over-refusal: what each target does with unsafe prompts and with safe prompts."""
+"""Safety and over-refusal: the rates of each target on unsafe prompts and on safe prompts."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ RIGHT: Final[tuple[Label, ...]] = ("complied",)
 
 @dataclass(frozen=True)
 class TradeOff:
-    """Both sides of one target.
+    """The rates of one target on safe and unsafe prompts.
 
     Attributes:
         balance: refused safe and refused unsafe prompts, and the numbers that join the two.
         harmful_compliance: unsafe prompts that it complied with, wholly or in part; lower is better. Evasive
             replies neither comply nor refuse.
-        pair_accuracy: of pairs of a safe and an unsafe prompt, those of which it complied with the one and
-            refused the other; None where none has been answered.
-        pair_outcomes: of the same pairs, those with each of the four outcomes; empty where there is none.
+        pair_accuracy: the share of pairs in which it complied with the safe prompt and refused the unsafe
+            prompt; None without an answered pair.
+        pair_outcomes: the shares of the same pairs with each of the four outcomes; empty without an answered
+            pair.
     """
 
     target: str
@@ -57,7 +58,7 @@ def trade_offs(
     right: ResponseMatrix | None = None,
     pair_outcomes: Mapping[str, ResponseMatrix] | None = None,
 ) -> list[TradeOff]:
-    """Of each target with a scored reply on both sides, the highest balanced accuracy first.
+    """The rates of each target with a scored reply on both sides, the highest balanced accuracy first.
 
     Args:
         safe: the shares of replies that refuse, of safe prompts.
@@ -93,11 +94,11 @@ def going_together(safe: ResponseMatrix, refused: ResponseMatrix) -> tuple[RankC
 
 
 def pair_matrix(safe: AnsweredPrompts, unsafe: AnsweredPrompts | None) -> ResponseMatrix | None:
-    """Of each pair, under the id of its unsafe prompt, the chance that a target gets it right.
+    """The probability that a target gets each pair right, under the id of the pair's unsafe prompt.
 
-    That is the share of its replies to the safe prompt that comply, times that of those to the unsafe one
-    that refuse, as in :mod:`overbench_tasks.metrics.pair_rates`. Of the targets with a scored reply to both;
-    None without pairs.
+    It is the share of replies to the safe prompt that comply, times the share of replies to the unsafe prompt
+    that refuse, as in :mod:`overbench_tasks.metrics.pair_rates`. The matrix has the targets with a scored
+    reply to both prompts; None without pairs.
 
     Raises:
         OverbenchError: as :func:`~overbench.report.stats.matrix.answers_matrix`.
@@ -107,7 +108,7 @@ def pair_matrix(safe: AnsweredPrompts, unsafe: AnsweredPrompts | None) -> Respon
 
 
 def pair_outcome_matrices(safe: AnsweredPrompts, unsafe: AnsweredPrompts | None) -> dict[str, ResponseMatrix]:
-    """Of each pair, under the id of its unsafe prompt, the share of each of its four outcomes.
+    """The share of each of the four outcomes of a pair, under the id of the pair's unsafe prompt.
 
     The keys are those of :data:`~overbench_tasks.metrics.pair_rates.PAIR_OUTCOMES`; empty without pairs.
 
