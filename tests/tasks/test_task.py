@@ -21,7 +21,7 @@ from overbench_tasks.agents.agent_metrics import agent_metrics
 from overbench_tasks.agents.agent_task import process_agent_results
 from overbench_tasks.autoload import tasks_path
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.metrics import document_metrics, unsafe_metrics, wilson_interval
+from overbench_tasks.metrics import contested_metrics, document_metrics, unsafe_metrics, wilson_interval
 from overbench_tasks.metrics.answer_rates import answer_metrics
 from overbench_tasks.metrics.balance import balance_metrics
 from overbench_tasks.metrics.decision_rates import decision_metrics
@@ -213,6 +213,7 @@ def test_a_task_file_writes_out_metrics_and_generation(file: Path) -> None:
         task.process_results: document_metrics(complied, None),
         task.process_answer_results: document_metrics(complied, None) | answer_metrics(complied),
         task.process_unsafe_results: unsafe_metrics(complied),
+        task.process_contested_results: contested_metrics(complied),
         task.process_balance_results: balance_metrics(complied, "safe"),
         task.process_pair_results: pair_metrics(complied, "1", "safe"),
         task.process_decision_results: decision_metrics(complied, "safe"),
