@@ -110,7 +110,9 @@ class TestInput:
         assert verdict.label == "refused"  # this toy reads the first word of what it is given
 
     def test_a_missing_prompt_is_said(self, detector: Path) -> None:
-        with pytest.raises(OverbenchError, match="Name the prompts' column with --prompt, or set input: reply"):
+        with pytest.raises(
+            OverbenchError, match="Name the prompts' column with --prompt, or set input: reply"
+        ):
             classifier(detector, input="chat").label([(None, "R")])
 
 
