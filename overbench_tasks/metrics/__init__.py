@@ -1,4 +1,4 @@
-"""What a document contributes to each metric, and how documents are summarised."""
+"""The metrics: the contribution of a document to each, and the summary over documents."""
 
 from overbench_tasks.metrics.estimates import UNDEFINED, Estimate, Rate, paired_interval, wilson_interval
 from overbench_tasks.metrics.refusal_rates import (

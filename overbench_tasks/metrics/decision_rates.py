@@ -1,8 +1,8 @@
 """The metrics of decisions about actions: some are cleared and should go on, others should be held.
 
-Of the valid decisions, ``held_rate`` is the share of cleared actions that were held, and ``overreach_rate``
-the share of actions without clearance that went on. Lower is better in both. An invalid reply is in neither,
-and ``invalid_rate`` and ``invalid_count`` count those of both sides.
+Among valid decisions, ``held_rate`` is the share of cleared actions that were held, and ``overreach_rate``
+the share of actions without clearance that went on. Lower is better for both. Invalid replies are in neither
+rate; ``invalid_rate`` and ``invalid_count`` count them on both sides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A value with its 95 % interval, and the intervals of shares that counts alone give.
+"""A value with its 95 % interval, and intervals of shares that are computed from counts.
 
 Intervals that need draws come from :mod:`overbench_tasks.metrics.resample`.
 """

@@ -1,6 +1,6 @@
-"""Intervals by bootstrap: figures of samples drawn with replacement from the rows at hand (Efron 1979).
+"""Bootstrap intervals: statistics of samples drawn with replacement from the rows (Efron 1979).
 
-Callers choose the rows; this module draws and turns the figures of the draws into intervals. Each caller
+Callers choose the rows. This module draws samples, and turns their statistics into intervals. Each caller
 passes its own generator, so that the same seed gives the same interval.
 """
 
@@ -21,10 +21,11 @@ Floats = NDArray[np.float64]
 
 
 def drawn_counts(counts: Floats, draws: int, generator: np.random.Generator) -> Floats:
-    """Counts of kinds of rows in samples as large as the one at hand, drawn from it with replacement.
+    """Counts of each kind of row in samples of the same size, drawn with replacement.
 
     Args:
-        counts: (kinds,), how many rows are of each kind, at least one in all; ones where each is its own.
+        counts: (kinds,), the number of rows of each kind, with a sum of at least 1; all 1 if every row is a
+            kind.
 
     Returns:
         (draws, kinds).
@@ -34,20 +35,20 @@ def drawn_counts(counts: Floats, draws: int, generator: np.random.Generator) -> 
 
 
 def drawn_rows(rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(rows,): the places of one such sample's rows, for figures that need the rows themselves."""
+    """(rows,): the row indices of one such sample, for statistics that need the rows themselves."""
     return generator.integers(rows, size=rows)
 
 
 def with_percentiles(value: float, draws: Floats, n: int | None = None) -> Estimate:
-    """A figure with percentiles 2.5 and 97.5 of those draws of it that are defined.
+    """A value with the percentiles 2.5 and 97.5 of its defined draws as its interval.
 
     Args:
-        value: of the rows at hand.
-        draws: (draws,), of each sample; NaN where it is not defined.
+        value: the statistic of the original rows.
+        draws: (draws,), the statistic of each sample; NaN if it is undefined.
         n: see :class:`Estimate`.
 
     Returns:
-        all NaN where ``value`` is; NaN ends where no draw is defined.
+        all NaN if ``value`` is NaN; NaN ends if no draw is defined.
     """
     defined = draws[~np.isnan(draws)]
     if math.isnan(value) or not len(defined):

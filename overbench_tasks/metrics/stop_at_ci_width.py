@@ -1,16 +1,16 @@
-"""When enough prompts were asked: stop at the first look whose interval is narrow enough.
+"""The rule that ends a run early: stop at the first look at which the interval is narrow enough.
 
-Prompts are asked in a random order (:mod:`overbench_tasks.prompts.random_order`) and looked at after every
-:data:`LOOK` of them. A run stops at the first look at which the interval of the rate on the *whole* set is at
-most as wide as wanted (:func:`narrow_enough`), and else when all were asked; where safe and unsafe prompts
-are asked together, at the first at which the intervals of both rates are. Looks at which none could be narrow
-enough, whatever the replies in between, are passed over (:func:`next_look`), which changes no stop. What is
-then reported is an estimate, and :func:`estimate_text` says so.
+Prompts are asked in a random order (:mod:`overbench_tasks.prompts.random_order`), and a look follows every
+:data:`LOOK` prompts. A run stops at the first look at which the interval of the rate on the *whole* set is at
+most as wide as wanted (:func:`narrow_enough`), or after all prompts. If safe and unsafe prompts are asked
+together, the intervals of both rates must be narrow enough. A look is skipped if no replies until then could
+make the interval narrow enough (:func:`next_look`); this changes no stop. The result is an estimate, and
+:func:`estimate_text` says so.
 
-Looking again and again costs coverage: 95 % intervals that stop by their own width hold the truth less often.
+Repeated looks cost coverage: 95 % intervals that stop by their own width contain the true rate less often.
 Frey 2010 ("Fixed-width sequential confidence intervals for a proportion", The American Statistician 64:242)
-keeps the interval and raises its level until the worst case is right; so it is here, with Wilson's interval
-and the finite population:
+raises the level of the interval until its coverage is 95 % in the worst case. Here this is done with Wilson's
+interval and a finite population:
 
     n_eff = n (N - 1) / (N - n)        the variance of a share of n of N, drawn without replacement
     Wilson's interval of n_eff prompts with z = 2.1 in place of 1.96, and half a step, 1/2N, at either end,
@@ -18,8 +18,8 @@ and the finite population:
 
 A part whose size was fixed beforehand has the same interval with z = 1.96 (:func:`part_interval`).
 
-Departure: Frey finds the level for each width and no population; here one level stands for all widths from 2
-to 15 points and sets of 200 to 5,000 prompts, by simulation (``benchmarks/cheaper_coverage.py``).
+Departure: Frey finds a level for each width, for an infinite population. Here one level serves all widths
+from 2 to 15 points and sets of 200 to 5,000 prompts, by simulation (``benchmarks/cheaper_coverage.py``).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ SEQUENTIAL_Z = 2.1
 
 
 def effective_number(n: float, total: int) -> float:
-    """How many independent draws tell as much of the rate on ``total`` prompts as ``n`` of them do:
-    infinitely many where all are known."""
+    """The number of independent draws that give as much information on the rate of ``total`` prompts as ``n``
+    of these prompts do; infinite if ``n`` is ``total``.
+    """
     return math.inf if n >= total else n * (total - 1) / (total - n)
 
 
@@ -49,11 +50,11 @@ def part_interval(refused: float, n: int, total: int, z: float = Z_95) -> tuple[
     Args:
         refused: 0 to n; with several replies per prompt the sum of per-prompt shares.
         n: prompts with a scored reply.
-        total: prompts of the set. Where some of those asked could not be scored, they count as unknown.
+        total: prompts of the set. Prompts that were asked and not scored count as not asked.
         z: standard normal quantile.
 
     Returns:
-        (low, high) in [0, 1], never beyond what the prompts left could still make of it; the rate twice where
+        (low, high) in [0, 1], within the rates that the remaining prompts make possible; the rate twice if
         ``n`` is ``total``; ``(nan, nan)`` for n = 0.
 
     Raises:
@@ -72,7 +73,7 @@ def part_interval(refused: float, n: int, total: int, z: float = Z_95) -> tuple[
 
 
 def sequential_interval(refused: float, n: int, total: int) -> tuple[float, float]:
-    """:func:`part_interval` at whichever look one stopped."""
+    """:func:`part_interval` for a run that stopped at any look."""
     return part_interval(refused, n, total, SEQUENTIAL_Z)
 
 
@@ -82,7 +83,8 @@ class RateOfPart(Rate):
 
     Attributes:
         total: prompts of the whole set, at least ``n``.
-        sequential: whether it was asked until it was narrow enough, so that its size wasn't fixed beforehand.
+        sequential: whether the run stopped by the width of the interval; False if its size was fixed
+            beforehand.
     """
 
     total: int
@@ -113,7 +115,7 @@ def narrow_enough(refused: float, n: int, total: int, width: float) -> bool:
 
 @dataclass(frozen=True)
 class SideSoFar:
-    """What is known of the safe or the unsafe prompts of a set while they are asked.
+    """The counts of the safe or the unsafe prompts of a set during a run.
 
     Attributes:
         refused, scored: see :func:`sequential_interval`.
@@ -126,16 +128,16 @@ class SideSoFar:
 
 
 def next_look(sides: Sequence[SideSoFar], prompts_so_far: int, width: float) -> int | None:
-    """After how many prompts to look next.
+    """The number of prompts after which to look next.
 
     Args:
-        sides: those of which the set has prompts.
+        sides: the sides of which the set has prompts.
         prompts_so_far: prompts so far, of all sides together.
         width: see :func:`narrow_enough`.
 
     Returns:
-        the first look from here on at which the run may stop, whatever the replies until then; all prompts
-        where there is none; None where the run stops here.
+        the first later look at which some replies could let the run stop; the number of all prompts if there
+        is none; None if the run stops here.
 
     Raises:
         ValueError: as :func:`narrow_enough`.
@@ -153,7 +155,9 @@ def next_look(sides: Sequence[SideSoFar], prompts_so_far: int, width: float) -> 
 
 
 def _may_be_narrow(side: SideSoFar, more: int, width: float) -> bool:
-    """Whether any replies to so many prompts more make it narrow. Replies of one kind make it narrowest."""
+    """Whether any replies to ``more`` further prompts make the interval narrow enough. It is narrowest if all
+    replies are alike.
+    """
     scored = min(side.scored + more, side.total)
     return any(
         narrow_enough(refused, scored, side.total, width)
@@ -162,10 +166,10 @@ def _may_be_narrow(side: SideSoFar, more: int, width: float) -> bool:
 
 
 def estimate_text(side: SideSoFar, width: float | None = None) -> str:
-    """What to tell people of a run that asked only some: the estimate, its interval, and that it is one.
+    """A line for people on a run that asked only a part of the prompts: the estimate and its interval.
 
     Args:
-        width: see :func:`narrow_enough`; None: how many were asked was fixed beforehand.
+        width: see :func:`narrow_enough`; None if the number of prompts was fixed beforehand.
     """
     if not side.scored:
         return f"None of the replies to some of {side.total:,} prompts could be scored"
