@@ -1,1 +1,1 @@
-"""What targets did with prompts: logs, releases and tables of outcomes, and the targets themselves."""
+"""The outcomes of prompts with targets, from logs, releases and tables; and the targets themselves."""

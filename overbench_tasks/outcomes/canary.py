@@ -1,4 +1,4 @@
-"""The canary of released prompts: a text that stands nowhere else, for which training data can be searched.
+"""The canary of released prompts: a unique text that can be searched for in training data.
 
 A model that can complete the GUID was trained on a file of ours. Cards and Markdown show the sentence.
 Parquet files have it in the metadata of their schema, under :data:`CANARY_KEY`. Rows of JSONL have it in a

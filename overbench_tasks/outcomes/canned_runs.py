@@ -18,18 +18,18 @@ from overbench_tasks.records import Verdict
 from overbench_tasks.refusal.canned import NAME_SUFFIX, RANKS, OpeningCounts, SharedOpenings
 
 RunKey = tuple[str | None, str]
-"""(target key, task): what replies are compared with each other."""
+"""(target key, task): replies with the same key are compared with each other."""
 
 
 def run_key(run: LoggedRun) -> RunKey:
-    """Which replies those of a sample log are compared with."""
+    """The key of the replies that the replies of a sample log are compared with."""
     return logged_target(run).key, run.task
 
 
 def openings_of_runs(runs: Sequence[LoggedRun]) -> dict[RunKey, SharedOpenings]:
-    """What several prompts share, for each target and task with several sample logs or several ranks whose
-    labeller looked for canned replies. Reads these logs once. Of a run in one log by one rank the verdicts on
-    file are those of the whole run.
+    """The shared openings for each target and task with several sample logs or ranks, if the labeller looked
+    for canned replies. Reads these logs once. A run in one log by one rank is left out: its verdicts on file
+    are already those of the whole run.
 
     Raises:
         OverbenchError: a line is cut off or no sample of our tasks.

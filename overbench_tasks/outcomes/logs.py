@@ -1,4 +1,4 @@
-"""lm-eval's output as runs: which sample logs there are, and how each was made.
+"""lm-eval's output as runs: the sample logs, and the settings of each.
 
     FOLDER/<model>/results_<date>.json            the run: model, arguments, versions
     FOLDER/<model>/samples_<task>_<date>.jsonl    one line per filter and prompt, with the verdicts; also .gz
@@ -25,27 +25,27 @@ _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One task of one lm-eval run: its sample log, and what the results file beside it tells.
+    """One task of one lm-eval run: its sample log, and its settings from the results file beside it.
 
     Attributes:
         file: the sample log.
         results_file: the file with the run's settings.
         task: its name in lm-eval.
-        date: when the run ended, in lm-eval's words.
-        model: the backend, in lm-eval's words: ``hf``, ``local-chat-completions``.
+        date: when the run ended, as lm-eval writes it.
+        model: lm-eval's name of the backend: ``hf``, ``local-chat-completions``.
         model_args: as text or as a mapping; lm-eval writes both.
         chat_template: whether lm-eval applied one.
         lm_eval_version: None where the results don't say.
         seconds: how long all tasks of the run took together; None where the results don't say.
         generation: lm-eval's ``generation_kwargs``, those of ``--gen_kwargs`` included.
-        repeats: how many replies it asked for to each prompt.
+        repeats: the number of replies to each prompt.
         metadata: the task's, with the versions of task, prompts and labels.
         filter: the lm-eval filter whose verdicts count.
-        labelled_by: who labelled, to the version, as :attr:`overbench_tasks.labellers.Labeller.name`.
-        expected: how many prompts the run says it asked; None where it does not say.
-        other_filters: of a task with several, filter -> who labelled in it.
-        asked_by_all_shards: of a run on chosen positions of the set (``--samples``), how many prompts the
-            runs on all positions ask together; of any other run, :attr:`expected`.
+        labelled_by: the labeller with its version, as in :attr:`overbench_tasks.labellers.Labeller.name`.
+        expected: the number of prompts that the results state; None if they state none.
+        other_filters: further filter of the task -> its labeller.
+        asked_by_all_shards: for a run on chosen positions of the set (``--samples``), the number of prompts
+            of the runs on all positions together; for any other run, :attr:`expected`.
     """
 
     file: Path
@@ -79,7 +79,8 @@ def sample_logs(folder: Path) -> list[Path]:
 
 
 def find_runs(folders: Sequence[Path]) -> tuple[list[LoggedRun], list[str]]:
-    """The runs of all sample logs of our tasks below the folders, each once, and whose logs were left out.
+    """The runs of all sample logs of our tasks below the folders, each once, and the other tasks whose logs
+    were left out.
 
     Raises:
         OverbenchError: no folder, no log of ours in any, or as :func:`read_run`.
@@ -93,8 +94,8 @@ def reply_files(patterns: Sequence[str], columns: ReplyColumns = SAMPLES) -> tup
     """The files that paths, globs and folders name, each once; of a folder the sample logs below it.
 
     Returns:
-        (files, the tasks whose logs were left out). Of several sample logs, those of other tasks are left
-        out; a single one is taken at its word.
+        (files, the tasks whose logs were left out). Logs of other tasks are left out, except a sample log
+        that is the only one.
 
     Raises:
         OverbenchError: a glob or a folder without a file, or only logs of other tasks.
@@ -139,10 +140,10 @@ def left_out(others: Sequence[str]) -> list[str]:
 
 
 def _other_task(file: Path) -> str | None:
-    """Another task than ours that wrote a log, by its name; None where it is ours, or no sample log.
+    """The name of the task that wrote a log, if the task is not ours; None for our logs and other files.
 
-    Ours has verdicts in its first line, or is called ours by the results file beside it, or else by its name:
-    a damaged log of ours is not passed over.
+    A log is ours by verdicts in its first line, by the results file beside it, or else by its name. So a
+    damaged log of ours is not left out.
     """
     named = _SAMPLES.fullmatch(file.name)
     if named is None:
@@ -164,11 +165,11 @@ def _other_task(file: Path) -> str | None:
 
 
 def read_run(file: Path) -> LoggedRun:
-    """What is known of the run that wrote a sample log.
+    """The run that wrote a sample log, from the log's name and first line, and its results file.
 
     Raises:
-        OverbenchError: the file's name or its first line is no sample log's of our tasks, its results file
-            is not beside it or not readable, or says not who labelled.
+        OverbenchError: by its name or first line the file is no sample log of our tasks; its results file is
+            missing or unreadable, or does not name the labeller.
     """
     named = _SAMPLES.fullmatch(file.name)
     if named is None:
@@ -243,5 +244,5 @@ def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
 
 
 def _labeller_of(filter_config: Mapping[str, Any], versions: Mapping[str, Any]) -> str:
-    """Who labelled, from a task's filter and metadata; "" where they don't say."""
+    """The labeller by a task's filter and metadata; "" if they name none."""
     return name_in_log(filter_config["filter"][-1]["function"], versions)

@@ -1,4 +1,4 @@
-"""What a target did with a prompt, and the rule for how it counts.
+"""The outcome of a prompt with a target, and the rules by which it counts.
 
 :mod:`~overbench_tasks.outcomes.outcome_readers` reads outcomes from files.
 """
@@ -35,8 +35,9 @@ LONGEST_QUOTE: Final = 600
 
 
 def majority_label(labels: Mapping[Label, int]) -> Label:
-    """The label of an entry: that of most scored replies. A tie goes to the label that gives a user least;
-    without a scored reply the entry is ``unscored``."""
+    """The label of an entry: the majority label of its scored replies. A tie goes to the label that gives the
+    user least. Without a scored reply the entry is ``unscored``.
+    """
     most = max(SCORED_LABELS, key=lambda label: labels.get(label, 0))  # of a tie, the first
     return most if labels.get(most, 0) else "unscored"
 
@@ -45,7 +46,7 @@ def majority_label_sql(counts: Mapping[Label, str]) -> str:
     """:func:`majority_label` as an SQL expression.
 
     Args:
-        counts: label -> the column with how many replies have it, for each of :data:`SCORED_LABELS`.
+        counts: label -> the column with its number of replies, for each of :data:`SCORED_LABELS`.
     """
     most = f"greatest({', '.join(counts[label] for label in SCORED_LABELS)})"
     cases = " ".join(f"WHEN {counts[label]} = {most} THEN '{label}'" for label in SCORED_LABELS)
@@ -78,20 +79,20 @@ class Outcome:
         prompt: its text.
         target_key: :attr:`~overbench_tasks.outcomes.target_record.TargetRecord.key` of the target that was
             asked; None where it is not known.
-        given_sides: the sides that files give the prompt; none where they don't say.
+        given_sides: the sides that files give the prompt; empty if they give none.
         sets: the tasks or sources that it was asked in.
         labels: how many of its replies have each label.
         blocked: how many of the replies with each label a provider withheld or cut off.
-        reasons: why replies are unscored, as often as each.
-        withheld: (provider, what for) of the replies that were withheld or cut off, as often as each. The
-            provider is "" where only a notice in the reply says so.
-        reply_chars: characters of all its replies together; 0 where the texts are not at hand.
+        reasons: the reasons of unscored replies, with their numbers.
+        withheld: (provider, category or reason) of withheld or cut-off replies, with their numbers. The
+            provider is "" if only a notice in the reply shows the block.
+        reply_chars: characters of all its replies together; 0 if the texts are not available.
         sure: whether the labeller was sure of all verdicts.
         labelled_by: every labeller of one of its replies.
         category, tier, language: of the prompt; None where its row has none.
         features: the words that attribution found, where a refresh made the prompt.
-        named_words: of any other prompt the words that its writer or file names.
-        messages: of a conversation, its messages; the last one is the prompt.
+        named_words: for any other prompt, the words that its writer or file names.
+        messages: the messages of a conversation, with the prompt as the last; empty for a single prompt.
         measures: one of :data:`MEASURES` -> the share of the replies.
         actions: of an agent's scenario, how many replies have each outcome; empty for any other prompt.
         quote: the beginning of a refused reply, at most :data:`LONGEST_QUOTE` characters; None where no
@@ -122,7 +123,7 @@ class Outcome:
 
     @classmethod
     def of_prompt(cls, row: Mapping[str, Any], where: str) -> Outcome:
-        """The outcome of a prompt without a reply, with what its row says of the prompt.
+        """The outcome of a prompt without a reply, with the fields of the prompt's row.
 
         Raises:
             OverbenchError: as :func:`side_of`.
@@ -153,8 +154,9 @@ class Outcome:
 
     @property
     def failed(self) -> int:
-        """How many replies never came, or have no label since the labeller failed. An answer of a judge that
-        can't be read does not count here: the judge would give it again."""
+        """The number of replies that never came, or have no label because the labeller failed. An unreadable
+        answer of a judge does not count here, since the judge would give it again.
+        """
         return sum(
             count
             for reason, count in self.reasons.items()
@@ -200,7 +202,7 @@ class Outcome:
                 self._quote(reply[:LONGEST_QUOTE])
 
     def join(self, other: Outcome) -> None:
-        """Count the replies to the same prompt in another set or run as well."""
+        """Add the counts of the same prompt's outcome in another set or run."""
         self.target_key = self.target_key or other.target_key
         self.given_sides |= other.given_sides
         self.sets |= other.sets
@@ -227,12 +229,12 @@ class Outcome:
             self._quote(other.quote)
 
     def _quote(self, reply: str) -> None:
-        """Of several refused replies the first in the order of the alphabet, whatever order they come in."""
+        """Keep the alphabetically first refused reply, so that the order of replies does not matter."""
         self.quote = reply if self.quote is None else min(self.quote, reply)
 
 
 def by_prompt(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
-    """Prompt id -> the outcome of all replies to that prompt, in the order of the first of each.
+    """Prompt id -> the outcome of all replies to that prompt, in order of first occurrence.
 
     All labels of a target pass here once its logs, shards and sets are merged.
     """

@@ -41,7 +41,7 @@ class NewLabels:
 
     @classmethod
     def by(cls, label: LabelReplies, labelled_by: str) -> NewLabels:
-        """Those of one labeller, in this process."""
+        """The labels of one labeller, in this process."""
         return cls(lambda rows: label_rows(rows, label), labelled_by)
 
 
@@ -51,7 +51,7 @@ def sample_outcomes(
     """The outcomes of a sample log, in its order, by the verdicts of its first filter.
 
     Args:
-        shared: decides which of the logged replies are canned; None: as the log has it.
+        shared: decides which of the logged replies are canned; None keeps the log's verdicts.
 
     Raises:
         OverbenchError: a line is cut off or no sample of our tasks, or gives its prompt an unknown side.
@@ -79,8 +79,8 @@ def log_outcomes(
     the set and the labeller.
 
     Args:
-        shared: of all logs of the same target and task, by
-            :func:`~overbench_tasks.outcomes.canned_runs.openings_of_runs`; None: this log is the only one.
+        shared: from :func:`~overbench_tasks.outcomes.canned_runs.openings_of_runs` over all logs of the same
+            target and task; None if this log is the only one.
 
     Raises:
         OverbenchError: as :func:`sample_outcomes`.
@@ -109,7 +109,7 @@ def refresh_outcomes(
 
     Args:
         export: the file of prompts, with the label and the reply of each.
-        target_key: of that target.
+        target_key: the key of the run's target.
         labelled_by: who labelled in the run.
 
     Raises:

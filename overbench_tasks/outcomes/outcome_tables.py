@@ -1,12 +1,12 @@
-"""Outcomes from elsewhere: a table of what others found each model to do with each prompt.
+"""Tables of other people's outcomes: one row for each reply of a model to a prompt.
 
     prompt, model, outcome      a row per reply; ``label`` is read where there is no ``outcome``
     prompt_label                safe (the default) or unsafe
     category, reply             as they are
     checkpoint, system_instruction  where models are one checkpoint asked in several ways, which and how
 
-Its verdicts are its own: they stand beside ours, by "outcome table NAME", and are never labelled anew. What
-says "empty" had no text to judge: it is unscored, and in no rate.
+A table's verdicts are kept beside ours, with the labeller "outcome table NAME", and are never labelled anew.
+A row with the outcome "empty" had no text to judge: it is unscored, and in no rate.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ EMPTY: Final = "empty"
 
 
 class OutcomeRow(NamedTuple):
-    """A row: what ``model`` did with ``prompt``, as one of our labels.
+    """A row: the outcome of ``prompt`` with ``model``, as one of our labels.
 
     Attributes:
-        raw: the row by our columns, for the prompt's record.
+        raw: the whole row under our column names, for the prompt's record.
         reply: "" if the table has no reply.
     """
 
@@ -70,14 +70,14 @@ class OutcomeRow(NamedTuple):
 
 @dataclass(frozen=True)
 class OutcomeTable:
-    """A table that was read through once, and can be read.
+    """A table that was read once in full, without errors.
 
     Attributes:
         name: its file's, without suffixes.
-        columns: our column -> the table's, where that is another.
+        columns: our column -> the table's column, if its name differs.
         targets: the models, by name.
         left_out: rows without a prompt.
-        without_text: rows with an outcome whose reply is there and has no text.
+        without_text: rows that have an outcome, and a reply without text.
     """
 
     file: Path
@@ -93,7 +93,7 @@ class OutcomeTable:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the table before trusting its numbers."""
+        """Notes for people on rows that were left out or look doubtful."""
         notes = []
         if self.left_out:
             notes.append(f"Left out: {number_of(self.left_out, 'row')} of {self.name} without a prompt.")
@@ -113,7 +113,7 @@ class OutcomeTable:
         return ((where, _outcome(row, where)) for where, row in self._rows() if not _blank(row["prompt"]))
 
     def read_through(self) -> OutcomeTable:
-        """The table with what reading it tells.
+        """The table with the attributes that are known after reading it.
 
         Raises:
             OverbenchError: as :func:`find_outcomes`.
@@ -176,7 +176,7 @@ def _outcome(row: dict[str, Any], where: str) -> OutcomeRow:
 
 
 def _target(row: OutcomeRow) -> TargetRecord:
-    """How a row's model was asked, as far as the table tells."""
+    """The target of a row, as far as the table describes it."""
     checkpoint, system = (row.raw.get(name) for name in ("checkpoint", "system_instruction"))
     return TargetRecord(
         row.model,
@@ -215,8 +215,8 @@ def find_outcomes(files: Sequence[Path], columns: str | None = None) -> list[Out
         columns: see :func:`read_columns_given`.
 
     Raises:
-        OverbenchError: a table cannot be read, lacks a column, has no row with a prompt, or a row without a
-            model or with an unknown outcome; two of one name.
+        OverbenchError: a table cannot be read, lacks a column, or has no row with a prompt; a row has no
+            model or an unknown outcome; two tables have one name.
     """
     given = read_columns_given(columns)
     tables: dict[str, OutcomeTable] = {}

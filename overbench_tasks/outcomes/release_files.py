@@ -13,8 +13,8 @@
     RELEASE/README.md                the data card, readable by the Hugging Face hub
     RELEASE/SHA256SUMS
 
-Unsafe and contested prompts have files of their own, so that whoever reads the others counts none of them as
-over-refusal. Nothing here needs more than pyarrow.
+Unsafe and contested prompts have separate files, so that readers of the other files do not count them as
+over-refusal. This module needs only pyarrow.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ IDENTITY_COLUMNS: Final = {"base": "string", "system": "string", "key": "string"
 
 @dataclass(frozen=True)
 class Release:
-    """A release that is there and complete; its tables are read when they are asked for.
+    """A complete release on disk; its tables are read on demand.
 
     Reading one raises OverbenchError where its file is no such table: see :func:`read_columns`.
 
@@ -146,8 +146,9 @@ class Release:
         return str(self.facts["version"])
 
     def prompts(self, *, hard: bool = False, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table:
-        """The prompts, by id: those of :data:`PROMPT_COLUMNS` that are asked for, :data:`MORE_COLUMNS` and
-        :data:`LATER_COLUMNS` where they are, and with ``features`` :data:`FEATURE_COLUMNS`."""
+        """The prompts, by id. The table has the requested :data:`PROMPT_COLUMNS`, :data:`MORE_COLUMNS` and
+        :data:`LATER_COLUMNS` if the release has them, and :data:`FEATURE_COLUMNS` with ``features``.
+        """
         return _read_prompts(self.folder / (HARD_FILE if hard else PROMPTS_FILE), columns)
 
     @property
@@ -169,11 +170,11 @@ class Release:
         return [self.folder / name for name in names]
 
     def unsafe_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
-        """As :meth:`prompts`, of the unsafe prompts; None if the release has none."""
+        """The unsafe prompts, as :meth:`prompts` returns them; None if the release has none."""
         return _read_prompts(self.folder / UNSAFE_FILE, columns) if self.has_unsafe else None
 
     def contested_prompts(self, columns: Sequence[str] = tuple(PROMPT_COLUMNS)) -> pyarrow.Table | None:
-        """As :meth:`prompts`, of the contested ones; None where there are none."""
+        """The contested prompts, as :meth:`prompts` returns them; None if the release has none."""
         return _read_prompts(self.folder / CONTESTED_FILE, columns) if self.has_contested else None
 
     def matrix(
@@ -183,13 +184,13 @@ class Release:
         unsafe: bool = False,
         contested: bool = False,
     ) -> pyarrow.Table:
-        """The entries, by id and target: those of :data:`MATRIX_COLUMNS` that are asked for, and
-        :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS`, :data:`REASON_COLUMN` and :data:`MEASURE_COLUMNS` where
-        they are.
+        """The entries, by id and target. The table has the requested :data:`MATRIX_COLUMNS` and, if the
+        release has them, :data:`COUNT_COLUMNS`, :data:`BLOCK_COLUMNS`, :data:`REASON_COLUMN` and
+        :data:`MEASURE_COLUMNS`.
 
         Args:
-            unsafe: those of the unsafe prompts, which must be there.
-            contested: those of the contested prompts, likewise.
+            unsafe: the entries of the unsafe prompts, which the release must have.
+            contested: the entries of the contested prompts, likewise.
         """
         wanted = {name: MATRIX_COLUMNS[name] for name in columns}
         name = CONTESTED_MATRIX_FILE if contested else UNSAFE_MATRIX_FILE if unsafe else MATRIX_FILE
@@ -210,7 +211,7 @@ def target_of_row(row: Mapping[str, Any]) -> TargetRecord:
 
 
 def is_release(folder: Path) -> bool:
-    """Is this folder a release, or half of one? :func:`read_release` then says which half is missing."""
+    """Whether this folder is a release, complete or not. :func:`read_release` names missing files."""
     return (folder / RELEASE_FILE).is_file() or (folder / PROMPTS_FILE).is_file()
 
 
@@ -275,13 +276,13 @@ def with_whose_features(prompts: pyarrow.Table) -> pyarrow.Table:
 def read_columns(
     file: Path, columns: Mapping[str, str], optional: Mapping[str, str] | None = None
 ) -> pyarrow.Table:
-    """A Parquet file that has at least these columns; they come in this order and type.
+    """Read these columns of a Parquet file, in this order and with these types.
 
     Args:
-        optional: further columns, which come where the file has them.
+        optional: further columns, which are read if the file has them.
 
     Raises:
-        OverbenchError: missing, truncated, no Parquet, or without one of the columns.
+        OverbenchError: the file is missing, truncated or no Parquet file, or lacks a column.
     """
     import pyarrow
     import pyarrow.parquet
@@ -323,7 +324,8 @@ def share_sql(label: str, columns: Container[str]) -> str:
     """SQL for the share of an entry's scored verdicts that have ``label``, or are ``blocked``; NULL for none.
 
     Args:
-        columns: those of the matrix. Without :data:`COUNT_COLUMNS` all verdicts of an entry are as its label.
+        columns: the columns of the matrix. Without :data:`COUNT_COLUMNS`, all verdicts of an entry equal its
+            label.
     """
     alike = "0" if label == "blocked" else f"(label = '{label}')::INT"
     if "blocked" in columns:

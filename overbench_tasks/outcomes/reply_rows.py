@@ -25,7 +25,7 @@ BATCH: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReplyColumns:
-    """Where a row keeps its texts. Without ``reply``, rows are lm-eval's samples of our tasks."""
+    """The columns that hold a row's texts. Without ``reply``, rows are lm-eval's samples of our tasks."""
 
     reply: str | None = None
     prompt: str | None = None
@@ -45,16 +45,16 @@ class ReplyRow:
 
     Attributes:
         id: the prompt's id in a sample log, else the row's own ``id``; "" where there is none.
-        prompt: None where it is not known. It carries its answer key where the row has one; of a
+        prompt: the prompt with its answer key, if the row has one; None if it is not known. For a
             conversation it is :func:`~overbench_tasks.prompts.conversations.request_in_context`.
         replies: at least one; more than one where the run had repeats.
-        logged: the verdicts that the file holds, one per reply; None where it holds none.
+        logged: the verdicts in the file, one per reply; None if it has none.
         filter: the lm-eval filter that gave them. A log holds every prompt once per filter.
         prompt_label: ``safe``, ``unsafe`` or ``contested``; a log that doesn't say is of safe prompts.
-        doc: the prompt's row: of a sample log as the task had it, of a refresh run as it was exported.
+        doc: the prompt's row, as the task had it (sample log) or as it was exported (refresh run).
         measures: the shares of :data:`~overbench_tasks.outcomes.outcome.MEASURES` that the row has, by name.
-        actions: of an agent's log, what each reply does about the action, in the words of
-            :data:`~overbench_tasks.records.ActionOutcome`; empty in any other log.
+        actions: in an agent's log, the :data:`~overbench_tasks.records.ActionOutcome` of each reply; empty in
+            any other log.
     """
 
     id: str
@@ -68,7 +68,7 @@ class ReplyRow:
     actions: tuple[ActionOutcome, ...] = ()
 
     def standing(self) -> list[Verdict | None]:
-        """Per reply the logged verdict that its text can't give again, or None where a labeller is to."""
+        """Per reply, the logged verdict if a labeller cannot give it again from the text, else None."""
         logged = self.logged or [None] * len(self.replies)
         return [verdict if verdict and from_backend(verdict) else None for verdict in logged]
 
@@ -82,7 +82,7 @@ def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> Repl
         where: file and row, for messages.
 
     Raises:
-        OverbenchError: not a sample of one of our tasks, or a named column is missing or no text.
+        OverbenchError: the row is no sample of our tasks, or a named column is missing or has no text.
     """
     if columns.reply is None:
         return _sample(raw, where)
@@ -169,8 +169,9 @@ def label_rows(
 
 
 def label_batch(rows: Sequence[ReplyRow], label: LabelReplies) -> list[tuple[Verdict, ...]]:
-    """Per row new verdicts on its replies; what the backend said of one stands, and what the file says of its
-    answer key."""
+    """New verdicts on the replies of each row. A backend's verdict on a reply stays, as do the file's
+    measures of its answer key.
+    """
     standing = [row.standing() for row in rows]
     pairs = [
         (row.prompt, reply)

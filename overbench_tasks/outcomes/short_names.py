@@ -1,4 +1,5 @@
-"""Short names of targets, for people: the last part of a folder, and the arguments in which targets differ.
+"""Short names of targets, for people. They have the last part of a folder, and the arguments in which targets
+differ.
 
 Files and joins use the names of :mod:`overbench_tasks.outcomes.target_names`.
 """
@@ -23,14 +24,14 @@ _DIGITS: Final = 8
 
 
 class HubRepository(NamedTuple):
-    """Of a folder in the hub's cache: ``org/name``, with the folders below if any, and the commit."""
+    """The repository of a folder in the hub's cache: ``org/name``, with any folders below, and the commit."""
 
     name: str
     commit: str
 
 
 def hub_repository(path: str) -> HubRepository | None:
-    """What a folder of the hub's cache holds; None for any other."""
+    """The repository that a folder of the hub's cache holds; None for any other folder."""
     match = _SNAPSHOT.fullmatch(path)
     if match is None:
         return None
@@ -41,10 +42,10 @@ def hub_repository(path: str) -> HubRepository | None:
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Names to show, by the names of :mod:`overbench_tasks.outcomes.target_names` of targets and checkpoints.
 
-    A folder is shown by its last part, one of the hub's cache by its repository, and a backend without
-    ``pretrained`` and ``model`` by its name and what shapes replies. Where that makes two checkpoints alike,
-    more is shown of what differs: the folders above, the GGUF file, the commit, the server. Two names are
-    never shown alike. Aliases and names of the hub stay.
+    A folder is shown by its last part, and a folder of the hub's cache by its repository. A backend without
+    ``pretrained`` and ``model`` is shown by its name and the arguments that shape replies. If two checkpoints
+    would be shown alike, their differences are added: parent folders, GGUF file, commit, server. So no two
+        names are alike. Aliases and names of the hub stay as they are.
     """
     split = {name: name[: match.start()] for name in names if (match := _ADDED.search(name))}
     checkpoints = _short({checkpoint: _Checkpoint.of(checkpoint) for checkpoint in split.values()})

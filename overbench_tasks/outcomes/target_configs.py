@@ -1,4 +1,6 @@
-"""Configurations of one checkpoint: kept apart by name, joined where nothing differs, asked again."""
+"""Configurations of one checkpoint: gives them different names, joins equal ones, and says how to ask them
+again.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ _NOT_SET, _NOT_KNOWN = "not set", "not known"
 
 
 def differing(targets: Sequence[TargetRecord]) -> dict[str, list[Any]]:
-    """The settings in which some of these targets are known to differ, with the value of each target.
+    """The settings in which these targets are known to differ, each with the value of every target.
 
-    Where a setting is not there, one of decoding was not set, a backend or a number of tokens is not known,
-    and an argument was not set, or is not known of a target without arguments.
+    A missing decoding setting was not set. A missing backend or number of tokens is unknown. A missing
+    argument was not set or, for a target without arguments, is unknown.
     """
     settings = [how_asked(target) for target in targets]
     drawn = {name for target in targets for name in target.drawn}
@@ -52,8 +54,8 @@ def disambiguate(
     """Names of targets, so that targets with different configurations have different names.
 
     If targets of one base name differ in backend, arguments or decoding, the difference is added to their
-    names. Targets of releases keep their names. An unknown setting of a target is taken from the only target
-    that it can be.
+    names. Targets of releases keep their names. If a target with unknown settings matches exactly one other
+    target, it takes the settings of that target.
 
     Returns:
         (``targets`` and then ``released``, notes for people on what differs).
@@ -74,9 +76,10 @@ def disambiguate(
 def _configurations(
     targets: Sequence[TargetRecord], released: Sequence[TargetRecord]
 ) -> dict[TargetRecord, TargetRecord]:
-    """Each target -> the first target of its base that was asked in the same way, which may be itself.
+    """Each target -> the first target with the same base and configuration, which may be itself.
 
-    Targets of which more is known come first. A target of which less is known is the only one that it may be.
+    Targets with more known settings come first. A target with fewer joins another target if it matches only
+    that target.
     """
     configuration_of: dict[TargetRecord, TargetRecord] = {}
     by_base: dict[str, list[TargetRecord]] = {}
@@ -97,7 +100,7 @@ def _configurations(
 def _configuration_names(
     base: str, configurations: Sequence[TargetRecord], released: Sequence[TargetRecord]
 ) -> dict[TargetRecord, str]:
-    """The name of each configuration of a base: with what differs, or its own where a release has it."""
+    """The name of each configuration of a base: its name in a release, else the base with the differences."""
     kept = {target.target: target for target in reversed(released)}
     differences = differing(configurations)
     names = {}
@@ -139,7 +142,7 @@ def _base(target: TargetRecord) -> str:
 
 
 def _named(target: TargetRecord, name: str) -> TargetRecord:
-    """The target by a name with what differs, or without."""
+    """The target under another name."""
     base = _base(target)
     return replace(target, target=name, base=None if name == base else base)
 
@@ -156,8 +159,9 @@ def described(settings: Mapping[str, Sequence[Any]]) -> str:
 
 
 def base_name(target: TargetRecord) -> str | None:
-    """The name without what :func:`disambiguate` added, of a release that doesn't tell it; None where nothing
-    was added."""
+    """The name without the addition of :func:`disambiguate`, for a release that does not record it; None if
+    nothing was added.
+    """
     name, added, settings = target.target.rpartition(" (")
     values = {f"{setting} {value}" for setting, value in how_asked(target).items()}
     parts = settings.removesuffix(")").split(", ")
@@ -166,7 +170,7 @@ def base_name(target: TargetRecord) -> str | None:
 
 
 def with_identity(target: TargetRecord) -> TargetRecord:
-    """A target of a release that doesn't tell base and system by themselves: as its name has them."""
+    """A target with base and system from its name, for a release that does not record them."""
     system = marked_system(target.target)
     if system is None and target.system_instruction:
         system = system_name(target)
@@ -190,12 +194,12 @@ _VARYING = (
 def joined(targets: Iterable[TargetRecord]) -> dict[str, TargetRecord]:
     """One target per name, by name.
 
-    A setting that only some of a name tell counts for all of them. Of model arguments those stay on which
-    all agree; any other setting on which they differ becomes None.
+    A setting that only some targets of a name have counts for all of them. Model arguments stay if all
+    targets agree on them; any other setting on which they differ becomes None.
 
     Raises:
-        OverbenchError: two of a name differ in checkpoint, system instruction, chat template, backend or
-            decoding.
+        OverbenchError: two targets of one name differ in checkpoint, system instruction, chat template,
+            backend or decoding.
     """
     by_name: dict[str, list[TargetRecord]] = {}
     for target in targets:
@@ -234,8 +238,9 @@ def _agreed(setting: str, targets: Sequence[TargetRecord]) -> Any:
 
 
 def as_released(target: TargetRecord, released: Iterable[TargetRecord]) -> TargetRecord:
-    """The target by the base and checkpoint that a release has for it: for its key, else for its name before
-    aliases, as far as arguments tell."""
+    """The target with the base and checkpoint that a release has for it. It is found by its key, else by its
+    name before aliases, as far as its arguments give that name.
+    """
     records = list(released)
     by_key = {record.key: record for record in records if record.key is not None}
     by_long_name = {_long_name(record): record for record in records}
@@ -248,7 +253,7 @@ def as_released(target: TargetRecord, released: Iterable[TargetRecord]) -> Targe
 
 
 def _long_name(target: TargetRecord) -> str:
-    """The name of a target before aliases, as far as its arguments tell."""
+    """The name of a target before aliases, as far as its arguments give it."""
     if target.model is None:
         return target.target
     chat = target.apply_chat_template is not False
@@ -259,7 +264,7 @@ def how_to_fill(target: TargetRecord | None, prompts: str | None, labelled_by: s
     """Lines of Markdown.
 
     Args:
-        target: None where no log and no release knows it.
+        target: None if it is in no log and no release.
         prompts: the file of the open prompts, relative to the release; None where there is none.
         labelled_by: who labelled the replies of the release.
     """

@@ -1,4 +1,4 @@
-"""Names of targets, and which targets are configurations of one checkpoint.
+"""The names of targets and of their checkpoints.
 
 A target is a checkpoint as it was asked: backend, decoding, system instruction, template. Its key
 (:mod:`overbench_tasks.outcomes.target_record`) says which it is; its name is for people and, in files, for
@@ -12,9 +12,8 @@ joining. It is, in this order,
     " (temperature 0.7)"  where another target at hand has this name: what differs
                        (:func:`overbench_tasks.outcomes.target_configs.disambiguate`)
 
-Aliases give such names a short form. Configurations of one checkpoint stay recognisable as such: the
-checkpoint of a target is its name without the additions, or that name's own alias, or what the alias says
-behind "@".
+Aliases give such names a short form. The checkpoint of a target is its name without the additions, or the
+alias of that name, or the text behind "@" in the alias.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def decoding_of(generation: Mapping[str, Any], repeats: int = 1) -> str | None:
 
 
 def system_suffix(system_instruction: str) -> str:
-    """What a system instruction adds to a target's name."""
+    """The part of a target's name that its system instruction adds."""
     return f"{_SYSTEM}{_system_tag(system_instruction)}"
 
 
@@ -121,13 +120,13 @@ def system_name(target: TargetRecord) -> str:
 
 
 def hashed_system_mark(target: TargetRecord) -> str | None:
-    """What a target's name has of a system instruction that it has no name for: `` +system:489fb53a``."""
+    """The mark of an unnamed system instruction in a target's name: `` +system:489fb53a``."""
     text = target.system_instruction
     return f"{_SYSTEM}{target.system}" if text and target.system == _system_hash(text) else None
 
 
 def marked_system(name: str) -> str | None:
-    """What an alias, or a name in a file without the record of it, says of the system instruction."""
+    """The mark of the system instruction in an alias, or in a name without a record."""
     _, marked, rest = name.partition(_SYSTEM)
     return rest.partition(" (")[0] if marked else None
 
@@ -139,7 +138,7 @@ class TargetAlias(NamedTuple):
         long: its name before aliases.
         name: its name here.
         checkpoint: the name of its checkpoint here; None: see :meth:`Aliases.target`.
-        system: what stands for its system instruction; None: as before.
+        system: the mark of its system instruction in the name; None leaves it as it is.
     """
 
     long: str
@@ -172,9 +171,9 @@ class Aliases:
     """Short names for targets.
 
     Args:
-        given: texts ``LONG NAME=short name`` or ``LONG NAME=short name@checkpoint``. Long names may hold
-            "=", short ones not. Two long names may share a short one: then they are one target.
-        by_key: names by the targets' keys, for those whose long name is given none.
+        given: texts ``LONG NAME=short name`` or ``LONG NAME=short name@checkpoint``. Long names may contain
+            "=", short names may not. Two long names with the same short name are one target.
+        by_key: names by the targets' keys, for targets whose long name has no alias.
 
     Raises:
         OverbenchError: a text is no alias, or one long name is given two short ones.
@@ -228,7 +227,7 @@ class Aliases:
         )
 
     def check_used(self, long_names: Iterable[str]) -> None:
-        """Complain about an alias that names no target.
+        """Check that each alias names a target.
 
         Args:
             long_names: the names before aliases, for near matches.

@@ -1,4 +1,4 @@
-"""A target: one checkpoint as it was asked, and the key that tells it from every other one."""
+"""A target: one configuration of a checkpoint, and the key that identifies it."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ class TargetRecord:
     Attributes:
         target: its name, unique among the targets at hand.
         checkpoint: the name of its weights; configurations of one checkpoint share it.
-        decoding: JSON of how replies were drawn, beside ``max_gen_toks``. None: greedily, one to each prompt;
-            this is taken for granted of a release that doesn't tell.
-        base: the name before what differs was added to it; None where nothing was.
-        system: what stands for the system instruction in the name: a hash, or a name.
-        key: 12 hex digits over the checkpoint, as lm-eval's arguments name it, and all that shapes replies.
-            Made with the record and carried along, whatever the target is called. None without ``model``:
-            such a record joins the one target that it may be.
+        decoding: the decoding settings without ``max_gen_toks``, as JSON. None: greedy, one reply to each
+            prompt; this is assumed for a release that does not record it.
+        base: the name before :func:`~overbench_tasks.outcomes.target_configs.disambiguate` added differences;
+            None if it added none.
+        system: the mark of the system instruction in the name: a hash, or a name.
+        key: 12 hex digits of a hash of the checkpoint, as lm-eval's arguments name it, and all settings that
+            shape replies. Made with the record; renaming the target does not change it. None without
+            ``model``: such a record joins the only target that it matches.
     """
 
     target: str
@@ -93,7 +94,7 @@ def shaping_arguments(model_args: str) -> dict[str, str]:
 
 
 def how_asked(target: TargetRecord) -> dict[str, Any]:
-    """What tells a target's replies from others of its name, as far as it is known and was set."""
+    """The known settings that distinguish a target's replies from those of other targets of its name."""
     arguments = arguments_of(target.model_args)
     shaping = {name: value for name, value in arguments.items() if name not in WHERE_AND_HOW_FAST}
     settings = {BACKEND: target.model, **shaping, TOKENS: target.max_gen_toks, **target.drawn}
