@@ -1,4 +1,4 @@
-"""Where a task's prompts come from: files, named sets and releases, the hub."""
+"""The sources of a task's prompts: files, named sets, releases and the hub."""
 
 from overbench_tasks.prompts.prompt_rows import MAX_PROMPT_CHARS, Row, prompt_id, read_prompts
 from overbench_tasks.text import normalised

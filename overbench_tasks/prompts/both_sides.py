@@ -38,8 +38,8 @@ def load_balance(
         overbench_set: the safe set, where no source takes its place; from the task file.
         overbench_unsafe_set: the unsafe one, a neighbour.
         overbench_source: a neighbour by the name of its task, or a source as
-            :func:`~overbench_tasks.prompts.prompt_sets.load_prompts` takes it. Its unsafe prompts, where it
-            has any, are the unsafe side, unless that has a source of its own.
+            :func:`~overbench_tasks.prompts.prompt_sets.load_prompts` takes it. Its unsafe prompts, if it has
+            any, are the unsafe side, unless ``overbench_unsafe_source`` is given.
         overbench_unsafe_source: the same for the unsafe side; prompts of a file that doesn't say what they
             are count as unsafe.
         overbench_revision: see :func:`~overbench_tasks.prompts.neighbours.load_neighbour`; of the
@@ -47,12 +47,12 @@ def load_balance(
         metadata: everything else lm-eval passes.
 
     Returns:
-        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; safe and unsafe prompts in turn as long
-        as there are both, each side in random order, so that a limit takes a random part with as many of
-        each, whatever the order of the sets.
+        see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; safe and unsafe prompts alternate until
+        one side ends, each side in random order. So a limit takes a random part with equally many of each,
+        whatever the order of the sets.
 
     Raises:
-        OverbenchError: a set can't be had, has no prompt of its side, or a prompt is on both sides.
+        OverbenchError: a set can't be loaded or has no prompt of its side, or a prompt is on both sides.
     """
     check_keys(metadata)
     unsafe: list[Row] = []

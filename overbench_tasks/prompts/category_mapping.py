@@ -1,7 +1,7 @@
-"""What a category of any set is here and in OR-Bench.
+"""Maps the categories of any set to our categories and to OR-Bench's.
 
 The sets' own names come from :mod:`overbench_tasks.prompts.neighbour_sets`. A name that no set has is kept as
-it is, and stands for none of the five.
+it is, and maps to none of the five.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _BY_SLUG: Final[dict[str, Mapped]] = {
 
 
 def mapped_category(name: str) -> Mapped:
-    """What a category of any set is here: by name, in any case, with blanks, hyphens or underscores.
+    """Our category for a category of any set, by its name, in any case, with blanks, hyphens or underscores.
 
-    One of our five maps to itself, and to none of OR-Bench's, which splits them otherwise.
+    Each of our five maps to itself, and to none of OR-Bench's ten, which are divided differently.
     """
     return _BY_SLUG.get(slug(name), UNKNOWN)

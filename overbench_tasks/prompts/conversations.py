@@ -3,8 +3,8 @@
     [{"role": "system", "content": "..."}, {"role": "user", "content": "..."}, ...]
 
 A system message comes first or not at all. Then user and assistant take turns, and the user speaks last: that
-last message is the request, and what was said before is its context. A conversation of one user message is an
-ordinary prompt.
+last message is the request, and the messages before it are its context. A conversation of one user message is
+an ordinary prompt.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def messages_as_json(messages: Sequence[Message]) -> str:
 
 
 def request_of(messages: Sequence[Message]) -> str:
-    """What the conversation asks for: its last message."""
+    """The request of the conversation: its last message."""
     return messages[-1]["content"]
 
 
@@ -171,8 +171,9 @@ def text_id(text: str) -> str:
 
 
 def with_system_instruction(messages: Sequence[Message], instruction: str | None) -> list[Message]:
-    """The messages as they are sent: the operator's system instruction stands before the conversation's own
-    system message, and both are one message."""
+    """The messages as they are sent. The operator's system instruction and the conversation's own system
+    message become one message, in this order.
+    """
     if not instruction:
         return list(messages)
     own = messages[0]["content"] if messages[0]["role"] == "system" else ""
@@ -181,8 +182,9 @@ def with_system_instruction(messages: Sequence[Message], instruction: str | None
 
 
 def without_system_role(messages: Sequence[Message]) -> list[Message]:
-    """The messages for a chat template that knows no system role: what the system message says stands at the
-    head of the user's first message."""
+    """The messages for a chat template without a system role: the system message's text is put at the head of
+    the user's first message.
+    """
     if messages[0]["role"] != "system":
         return list(messages)
     system, first, *others = messages
@@ -202,7 +204,7 @@ def transcript(messages: Sequence[Message]) -> str:
 
 
 def request_in_context(messages: Sequence[Message]) -> str:
-    """What a labeller reads as the prompt: the request first, then what was said before it."""
+    """The prompt as a labeller reads it: the request first, then the messages before it."""
     if is_plain(messages):
         return request_of(messages)
     earlier = "\n\n".join(
@@ -212,7 +214,8 @@ def request_in_context(messages: Sequence[Message]) -> str:
 
 
 def prompt_in_context(record: Mapping[str, Any]) -> str:
-    """What a labeller reads as the prompt of a row: :func:`request_in_context` of a conversation, else the
-    prompt."""
+    """The prompt of a row as a labeller reads it: :func:`request_in_context` for a conversation, else the
+    prompt.
+    """
     messages = messages_of(record)
     return request_in_context(messages) if messages else str(record["prompt"])

@@ -1,6 +1,6 @@
 """Releases and other datasets on the Hugging Face hub, as a source of prompts.
 
-The hub's own cache is used: without a network a release loaded before is found again.
+The hub's own cache is used, so a release that was loaded before is found without a network.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def hub_prompt_file(hub_id: HubId, overbench_set: str = "overbench") -> Path:
         a Parquet file for :func:`~overbench_tasks.prompts.prompt_rows.read_prompts`.
 
     Raises:
-        OverbenchError: no such dataset or revision, no release in it, not allowed, or the hub
-            can't be reached and the cache doesn't have it.
+        OverbenchError: the dataset or revision does not exist or has no release, access is not allowed, or
+            the hub can't be reached and the cache doesn't have the file.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
@@ -105,10 +105,10 @@ def hub_snapshot(hub_id: HubId, otherwise: str) -> Path:
 
     Args:
         hub_id: see :func:`parse_hub_id`.
-        otherwise: what else can be done where the dataset can't be had.
+        otherwise: advice for the message if the dataset can't be loaded.
 
     Returns:
-        a folder that is called like the commit.
+        a folder whose name is the commit.
 
     Raises:
         OverbenchError: see :func:`hub_prompt_file`.
@@ -136,7 +136,7 @@ def _fetched(
     otherwise: str,
     file: str | None = None,
 ) -> Path:
-    """What ``download`` returns or, where the hub gives no answer, what ``cached`` does."""
+    """The result of ``download`` or, if the hub does not answer, of ``cached``."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
@@ -154,7 +154,7 @@ def _fetched(
 
 
 def _unreachable(error: Exception) -> bool:
-    """No answer, or none but the server's own failure; an answer about the dataset is none of these."""
+    """Whether the hub gave no answer, or failed itself; an answer about the dataset is neither."""
     from huggingface_hub import errors
 
     if isinstance(error, ValueError | errors.EntryNotFoundError):
@@ -169,7 +169,7 @@ def _status(error: Exception) -> int | None:
 
 
 def hub_errors() -> tuple[type[Exception], ...]:
-    """What huggingface_hub raises where the hub, the network or the id is at fault."""
+    """The errors of huggingface_hub that come from the hub, the network or the id."""
     from huggingface_hub import errors
 
     # The HTTP library's own base class, which versions of huggingface_hub take from different libraries.
@@ -178,7 +178,7 @@ def hub_errors() -> tuple[type[Exception], ...]:
 
 
 def hub_trouble(error: Exception, hub_id: HubId, file: str | None = None) -> str:
-    """What an error of huggingface_hub means, and what to do about it."""
+    """A message on an error of huggingface_hub, with advice."""
     from huggingface_hub import constants, errors
 
     where = f"the dataset {hub_id.repo_id} on {constants.ENDPOINT}"

@@ -51,13 +51,13 @@ def _licence(spdx: str) -> str:
 
 
 def notes() -> Iterator[str]:
-    """What a reader should know of some sets, each note once."""
+    """The notes on sets, each note once."""
     for note in dict.fromkeys(neighbour.note for neighbour in NEIGHBOURS.values()):
         yield from textwrap.wrap(note and f"- {note}", width=_WIDTH, subsequent_indent="  ")
 
 
 def category_table() -> Iterator[str]:
-    """A row for the categories of other sets that are the same here."""
+    """A row for each group of other sets' categories that map to the same categories."""
     yield "| theirs | ours | OR-Bench's |"
     yield "| --- | --- | --- |"
     names: dict[Mapped, list[str]] = {}

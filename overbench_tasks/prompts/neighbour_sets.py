@@ -1,11 +1,11 @@
-"""Other people's prompt sets that go by name: one entry each, with all that is known of the set.
+"""Other people's prompt sets that can be loaded by name: one entry for each, with all facts on the set.
 
 A new set is an entry here and a task file, ``task_configs/NAME.yaml``. The tables of
 ``task_configs/README.md`` come from the entries (:mod:`overbench_tasks.prompts.neighbour_readme`), and the
 tests take each entry's example.
 
-A revision stands here only where it could be verified: packages that load the same dataset pin it. Without
-one the hub's main branch is taken, and its commit is written into the results.
+An entry has a revision only if it could be verified: packages that load the same dataset pin it. Without a
+revision, the hub's main branch is used, and the results record its commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ MESSAGES: Final = ("messages",)
 
 
 class Mapped(NamedTuple):
-    """What a category of another set is here: one of our five and one of OR-Bench's ten, or None."""
+    """The categories that another set's category maps to: one of our five, and one of OR-Bench's ten or
+    None.
+    """
 
     category: Category | None
     or_bench_category: str | None
@@ -36,26 +38,26 @@ class Neighbour:
     """A published set of prompts, or one side of it.
 
     Attributes:
-        hub_id: the dataset on the Hugging Face hub; None where its name is not known, so that a run has to
-            name a source.
-        config, split: of that dataset; where it has others, the only one there is.
+        hub_id: the dataset on the Hugging Face hub; None if its name is unknown, and a run must name a
+            source.
+        config, split: of that dataset. If it lacks one of them and has a single other, that one is used.
         revision: a commit, or None: see the module.
-        file: what a copy on this machine is called, without suffix.
-        prompt_label: what the task asks of it.
+        file: the name of a copy on this machine, without suffix.
+        prompt_label: the side that the task asks.
         label_of: see :data:`LabelRule`.
-        needed: the columns without which it isn't this set, each with its other names.
-        prompt_columns: where the prompt is, the first that is there; :data:`MESSAGES` where prompts are
-            conversations.
-        category_columns: the same for the category; may be missing.
-        categories: the set's own names of categories, and what they are here. A name that is in no set's
+        needed: the columns by which the set is recognised, each with its alternative names.
+        prompt_columns: columns that may hold the prompt, of which the first that exists is read;
+            :data:`MESSAGES` if prompts are conversations.
+        category_columns: likewise for the category; a set may have none of them.
+        categories: the set's own category names -> the categories they map to. A name that is in no set's
             table is kept as it is.
-        published: rows of the split, both labels, as its publisher or a package that pins it says; None
-            where that is not known.
-        asked: in words, which of the published rows the task asks; "" for all of them.
-        note: for the documentation, what a reader should know of the set; "" for nothing.
+        published: the number of rows of the split, safe and unsafe, as stated by its publisher or by a
+            package that pins it; None if unknown.
+        asked: a description of the published rows that the task asks; "" for all of them.
+        note: a note on the set for the documentation, or "".
         example: a made-up row in the publisher's columns, of the side that the task asks.
-        licence: in the words of the licence list of SPDX.
-        paper: who and when.
+        licence: its identifier in the SPDX licence list.
+        paper: authors and year.
     """
 
     hub_id: str | None

@@ -1,6 +1,7 @@
 """Loads the sets of :mod:`overbench_tasks.prompts.neighbour_sets`.
 
-From where: a file or dataset that ``overbench_source`` names; a copy in :func:`neighbours_home`; the hub.
+A set comes from the file or dataset that ``overbench_source`` names, else from a copy in
+:func:`neighbours_home`, else from the hub.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def load_neighbour(
         see :func:`~overbench_tasks.prompts.task_dataset.as_dataset`; prompts of the task's side alone.
 
     Raises:
-        OverbenchError: the set can't be had, is another set or the other side, or has other columns.
+        OverbenchError: the set can't be loaded, is another set or the other side, or has other columns.
     """
     check_keys(metadata)
     rows, provenance = neighbour_rows(overbench_set, overbench_source, overbench_revision)
@@ -66,7 +67,7 @@ def load_neighbour(
 def neighbour_rows(
     task: str, source: str | None = None, revision: str | None = None
 ) -> tuple[list[Row], dict[str, Any]]:
-    """The prompts of a neighbour, and what the results say of them.
+    """The prompts of a neighbour, and their provenance for the results.
 
     See :func:`load_neighbour`.
     """
@@ -100,7 +101,7 @@ def _file(neighbour: Neighbour, source: str | None, revision: str | None) -> Pat
 
 
 def _published_at(task: str, neighbour: Neighbour, revision: str | None) -> HubId:
-    """Where its publisher has the set."""
+    """The address of the set at its publisher."""
     if neighbour.hub_id is None:
         raise OverbenchError(
             f"{task} has no known address on the hub. Download the set ({neighbour.paper}), and put it "
@@ -121,7 +122,7 @@ def _hub_id(source: str, revision: str | None) -> HubId:
 
 
 def _other_side(task: str, file: Path) -> None:
-    """Raise OverbenchError where a file is called like the file of a set of the other side."""
+    """Raise OverbenchError if a file has the name of a set of the other side."""
     stem = file.name.partition(".")[0].casefold().replace("_", "-")
     wanted = NEIGHBOURS[task].prompt_label
     named = [name for name, neighbour in NEIGHBOURS.items() if neighbour.file == stem]
@@ -167,7 +168,7 @@ def _the_one(wanted: str | None, names: list[str], what: str, where: str) -> str
 
 
 def by_hand(task: str) -> str:
-    """What to download where the hub's dataset can't be loaded, and where to put it."""
+    """Advice for a dataset that can't be loaded: the file to download, and where to put it."""
     from huggingface_hub import constants
 
     neighbour = NEIGHBOURS[task]
@@ -244,7 +245,7 @@ def _check_columns(task: str, neighbour: Neighbour, row: Mapping[str, Any], wher
 
 
 def _wrong_side(task: str, neighbour: Neighbour, labels: Counter[str], name: str) -> None:
-    """Say which task is the right one for a set without a prompt of the side asked for."""
+    """Raise the error for a set without a prompt of the requested side; it names the right task."""
     other = next((label for label in labels if label in PROMPT_LABELS), None)
     same = [
         key for key, set_ in NEIGHBOURS.items() if set_.file == neighbour.file and set_.prompt_label == other

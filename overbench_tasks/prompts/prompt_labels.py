@@ -1,4 +1,4 @@
-"""Which side a prompt is on, as a table or a sample log says it: safe or unsafe, or contested."""
+"""The side of a prompt in a table or a sample log: safe, unsafe or contested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRUTH: Final = dict.fromkeys(("true", "1", "1.0", "yes"), True) | dict.fromkeys
 
 
 def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
-    """``safe`` or ``unsafe`` as the row says; None if it does not say.
+    """The row's own ``safe`` or ``unsafe``; None if it has neither.
 
     Any other ``label`` is ignored: it may be the label of a reply.
 
@@ -56,7 +56,8 @@ def told_label(raw: Mapping[str, Any], where: str) -> PromptLabel | None:
 
 
 def side_of(row: Mapping[str, Any], where: str) -> PromptSide | None:
-    """The side of a row's prompt, as the row says; None if it does not say. A contested tier goes first.
+    """The side of a row's prompt by the row's columns; None if they give none. A contested tier takes
+    precedence.
 
     Raises:
         OverbenchError: as :func:`told_label`.
@@ -65,7 +66,8 @@ def side_of(row: Mapping[str, Any], where: str) -> PromptSide | None:
 
 
 def joined_side(sides: Iterable[PromptSide]) -> PromptSide:
-    """The side of a prompt about which files differ: ``unsafe`` where any file says so, so that no rate of
-    over-refusal counts it; ``safe`` where no file says anything."""
+    """The joint side of a prompt from several files: ``unsafe`` if any file says so, so that no rate of
+    over-refusal counts it; ``safe`` if no file gives a side.
+    """
     given = set(sides)
     return "unsafe" if "unsafe" in given else "contested" if "contested" in given else "safe"

@@ -1,6 +1,6 @@
 """Prompts of any table as rows, checked one by one.
 
-Of a file a bare ``prompt`` column is enough, so the OVERBENCH authors' own download works as it is.
+A file needs only a ``prompt`` column, so the download of OVERBENCH's authors works as it is.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def read_prompts(path: str | Path, default: PromptLabel = "safe") -> list[Row]:
         see :func:`checked_rows`; ``source`` is ``file name:row``, rows counted from 1.
 
     Raises:
-        OverbenchError: missing, empty, unreadable or of another type; not UTF-8; a bad row.
+        OverbenchError: the file is missing, empty, unreadable, of another type or not UTF-8, or has a bad
+            row.
     """
     path = Path(path).expanduser()
     return list(prompts_of(path, default))
@@ -199,7 +200,7 @@ def _answer_key(value: object, prompt_label: PromptSide, where: str) -> str:
 
 
 def _category(value: object) -> tuple[str | None, str | None]:
-    """As it is kept, and which of ours it stands for."""
+    """(the category as it is kept, our category that it maps to or None)."""
     if value in (None, ""):
         return None, None
     if value in CATEGORIES:

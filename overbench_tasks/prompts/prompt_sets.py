@@ -1,4 +1,4 @@
-"""Where a task's prompts come from: bundled, refreshed for one target, or a source the user names.
+"""Loads a task's prompts: a bundled set, prompts refreshed for one target, or a source that the user names.
 
 lm-eval calls :func:`load_prompts` once per task and rank, after the model is loaded, with the
 task's YAML metadata, the model arguments and ``--metadata``, all in one.
@@ -52,7 +52,7 @@ def load_prompts(
 
     Args:
         overbench_set: ``overbench``, ``overbench_hard`` or ``overbench_model``; from the task file.
-        overbench_source: what takes the set's place, from ``--metadata``: see
+        overbench_source: a source that replaces the set, from ``--metadata``: see
             :func:`~overbench_tasks.prompts.sources.source_file`.
         overbench_target: the target whose refreshed prompts ``overbench_model`` reads, from
             ``--metadata``; without it the target is found from the model arguments.
@@ -74,7 +74,7 @@ def load_prompts(
 def load_keyed_prompts(
     *, overbench_source: str | None = None, **arguments: Any
 ) -> dict[str, datasets.Dataset]:
-    """As :func:`load_prompts`, of prompts of which some have an answer key.
+    """As :func:`load_prompts`, for a source in which some prompts have an answer key.
 
     Raises:
         OverbenchError: no source, no prompt with a key, or as :func:`load_prompts`.
@@ -131,7 +131,7 @@ def _is_of(row: Row, tier: str) -> bool:
 
 
 def check_keys(metadata: Mapping[str, Any]) -> None:
-    """Raise OverbenchError for a key that begins like ours and is none of :data:`KEYS`."""
+    """Raise OverbenchError for an unknown key with our prefix: it is none of :data:`KEYS`."""
     for key in metadata:
         if key.startswith("overbench_") and key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, n=1)

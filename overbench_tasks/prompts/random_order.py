@@ -1,4 +1,4 @@
-"""Prompts in an order that tells nothing, and a random part of them that is spread over their categories.
+"""Prompts in random order, and a random part of them that is spread over their categories.
 
 Neither depends on the order in which the prompts come. A part is a systematic sample (Madow and Madow 1944):
 the prompts stand by category, those of one category in random order, and every k-th is taken from a random
@@ -19,10 +19,10 @@ Unit = list[dict[str, Any]]
 
 
 def random_order(ids: Iterable[str], random_seed: int = 0) -> list[str]:
-    """The ids in an order that only they and the random seed decide, by SHA-256.
+    """The ids in an order that depends only on the ids and the random seed, by SHA-256.
 
-    It is the same on every machine, whatever order they came in. With an id more or less the others keep
-    their places.
+    It is the same on every machine, and for any order of the input. If an id is added or removed, the others
+    keep their relative order.
     """
     return sorted(
         ids,
@@ -33,7 +33,7 @@ def random_order(ids: Iterable[str], random_seed: int = 0) -> list[str]:
 
 
 def every_kth(order: Sequence[int], size: int, start: int) -> list[int]:
-    """``size`` of the places, equally far apart; over all starts each place is drawn equally often.
+    """``size`` evenly spaced items; over all starts, each item is drawn equally often.
 
     Args:
         size: 0 to as many as there are.
@@ -45,12 +45,12 @@ def every_kth(order: Sequence[int], size: int, start: int) -> list[int]:
 def in_random_order(
     rows: Iterable[Mapping[str, Any]], size: int | None = None, random_seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Rows by :func:`random_order` of their ids; those that share a ``pair_id`` together, as they came.
+    """Rows by :func:`random_order` of their ids. Rows that share a ``pair_id`` stay together, in their order.
 
     Args:
         rows: with ``id``, ``prompt_label`` and ``category``.
-        size: draw so many at most. Where every row shares its ``pair_id`` with another, whole pairs, at least
-            one of them; else as many safe as unsafe rows, as far as there are.
+        size: the most rows to draw. If every row shares its ``pair_id`` with another row, whole pairs are
+            drawn, at least one; else equally many safe and unsafe rows, as far as possible.
         random_seed: of the order and the draw.
     """
     together: dict[str, Unit] = defaultdict(list)

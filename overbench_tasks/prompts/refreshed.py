@@ -1,4 +1,4 @@
-"""Prompts that were refreshed for one target: what a target is called, and where its prompts lie."""
+"""Prompts that were refreshed for one target: the target's name, and the folder of its prompts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data_home() -> Path:
 
 
 def target_name(model_args: Mapping[str, Any]) -> str | None:
-    """What tells one checkpoint from another in lm-eval's model arguments.
+    """The parts of lm-eval's model arguments that distinguish checkpoints, as one text.
 
     Returns:
         ``pretrained`` or ``model``, local folders as absolute paths, then whatever else changes the
@@ -58,7 +58,7 @@ def readable(name: str) -> str:
 
 
 def refreshed_folder(target: str) -> Path:
-    """Where the refreshed set of ``target`` belongs: a readable name plus a hash, so none collide."""
+    """The folder of the refreshed set of ``target``: a readable name and a hash, so no two collide."""
     return refreshed_home() / f"{readable(target)}-{hashlib.sha256(target.encode()).hexdigest()[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""What ``overbench_source`` may name: a prompt file, a release's folder or name, a dataset on the hub."""
+"""Resolves ``overbench_source``: a prompt file, a release's folder or name, or a dataset on the hub."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
 
 
 def unsafe_file(source: str | None) -> Path | None:
-    """The unsafe prompts beside those of :func:`source_file`, of a release that has any.
+    """The unsafe prompts beside those of :func:`source_file`, for a release that has any.
 
     Args:
         source: as there; None: :data:`BUNDLED`.
@@ -62,13 +62,13 @@ def unsafe_file(source: str | None) -> Path | None:
         None for a file of prompts, and a release on this machine without such a file.
 
     Raises:
-        OverbenchError: see :func:`source_file`; of a dataset on the hub also where it has no such file.
+        OverbenchError: see :func:`source_file`; also if a dataset on the hub has no such file.
     """
     return _file_beside(source, UNSAFE_SET)
 
 
 def contested_file(source: str | None) -> Path | None:
-    """As :func:`unsafe_file`, of the contested prompts."""
+    """As :func:`unsafe_file`, for the contested prompts."""
     return _file_beside(source, CONTESTED_SET)
 
 

@@ -1,4 +1,4 @@
-"""Rows of prompts as the dataset that an lm-eval task asks, with what its results say of them."""
+"""Rows of prompts as the dataset of an lm-eval task, with their provenance for the results."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ _OPTIONAL_COLUMNS: Final = (*MORE_COLUMNS, "scenario")
 
 
 def provenance_of(*files: Path) -> dict[str, str | list[str]]:
-    """What the results say about the files with the prompts: their names, and the name of a bundled release.
-    lm-eval's table shows the version of the task only, whatever prompts it asks."""
+    """The provenance of prompts for the results: the names of their files, and of a bundled release.
+    lm-eval's table shows only the version of the task, whatever its prompts.
+    """
     names = [file.name for file in files]
     releases = {folder: name for name, folder in BUNDLED_RELEASES.items()}
     release_names = {releases[file.parent] for file in files if file.parent in releases}
@@ -127,15 +128,15 @@ def as_dataset(
 
 
 def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
-    """The rows to ask, in order, and what the results say about the choice.
+    """The rows to ask, in order, and the facts on their choice for the results.
 
-    With ``overbench_sample`` so many are drawn, and with it or ``overbench_stop_at_ci_width``
-    (:mod:`overbench_tasks.metrics.stop_at_ci_width`) they come in random order
-    (:mod:`overbench_tasks.prompts.random_order`), both by ``overbench_sample_seed``; the results then say of
-    how many prompts of each side these are. Else all rows as they come.
+    ``overbench_sample`` is the number of rows to draw. With it, or with ``overbench_stop_at_ci_width``
+    (:mod:`overbench_tasks.metrics.stop_at_ci_width`), rows are in random order
+    (:mod:`overbench_tasks.prompts.random_order`). ``overbench_sample_seed`` is the random seed of both. The
+    results then state the size of the whole set by side. Otherwise all rows are asked in their order.
 
     Raises:
-        OverbenchError: a size, a seed or a width that is none.
+        OverbenchError: a size, a seed or a width is invalid.
     """
     size, width = metadata.get("overbench_sample"), metadata.get("overbench_stop_at_ci_width")
     if "overbench_until_width" in metadata:

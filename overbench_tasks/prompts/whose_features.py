@@ -1,8 +1,8 @@
 """Where the ``features`` of a prompt come from: attribution, or the person or model that wrote the prompt.
 
-Only a refresh attributes: it has a detector of one target's refusals name the words of a seed that set it
-off, and writes prompts around these. Its prompts have a ``round``. Any other prompt's words are what its
-writer, or its file, names; that they set a model off nobody has shown.
+Only a refresh attributes: it finds the words of a seed that make a detector of one target's refusals expect a
+refusal, and writes prompts around these words. Its prompts have a ``round``. For any other prompt, the words
+are those that its writer or file names; it is not shown that they cause refusals.
 """
 
 from __future__ import annotations
