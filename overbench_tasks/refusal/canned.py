@@ -1,7 +1,7 @@
 """Canned replies: text that a model gives to many prompts and that answers none of them.
 
-A single reply does not show this. A whole run does: the same words stand under several different prompts, and
-the replies take up nothing that their prompts are about. That holds in every language and for every model.
+This shows only in a whole run: several different prompts get the same words, and these replies have no
+content word of their prompts. The test works in every language and for every model.
 
 A run is read twice. The first pass counts fingerprints (:func:`fingerprint`, :class:`OpeningCounts`), the
 second changes labels (:meth:`SharedOpenings.settled`). Texts are not kept.
@@ -71,17 +71,17 @@ _YES_OR_NO: Final = frozenset(_YES_OR_NO_WORDS.split())
 
 
 def fingerprint(prompt: str | None, reply: str) -> str:
-    """What of a reply is compared with others of its run.
+    """The part of a reply that is compared with other replies of its run, as hashes.
 
     Args:
         prompt: None where it is not known.
 
     Returns:
         the runs of :data:`RUN_WORDS` words of the reply's opening as 32-bit hashes, in base64, at most 160
-        characters; a run that holds a content word of the prompt is 0. "" for a reply that cannot be canned:
-        it takes up its prompt, has fewer than :data:`FEWEST_WORDS` words, is a short answer to a yes-or-no
-        question, stops in the middle, is in another script than its prompt, or its prompt is not known or has
-        no content word.
+        characters; a run with a content word of the prompt is 0. "" for a reply that cannot be canned. Such a
+        reply takes up its prompt, has fewer than :data:`FEWEST_WORDS` words, is a short answer to a yes-or-no
+        question, stops in the middle, or is in another script than its prompt; or its prompt is unknown or
+        has no content word.
     """
     if not prompt or not _ENDED.search(reply[-20:]) or _LIST_MARK.search(reply[-20:]):
         return ""
@@ -143,7 +143,7 @@ def _stem(word: str) -> str:
 
 
 def _content(prompt: str) -> frozenset[str]:
-    """The stems of what a prompt is about."""
+    """The stems of a prompt's content words."""
     function_words = _function_words()
     stems = {
         _stem(word)
@@ -205,8 +205,9 @@ class OpeningCounts:
                 self._pairs[crc % _BUCKETS].append(crc << 32 | key)
 
     def shared(self) -> SharedOpenings:
-        """What several prompts share. Nothing where the run has one prompt, or where nearly all replies are
-        the same: then :attr:`SharedOpenings.warning` says so."""
+        """The runs of words that several prompts share. Empty if the run has one prompt, or if nearly all
+        replies are the same; :attr:`SharedOpenings.warning` then says so.
+        """
         prompts: dict[int, int] = {}
         for bucket in self._pairs:
             counts = Counter(pair >> 32 for pair in set(bucket))
@@ -232,17 +233,17 @@ class SharedOpenings:
     """The second pass over a run: which replies are canned.
 
     Attributes:
-        prompts: hash of a run of words -> how many different prompts have it in a reply that takes up
-            nothing of its prompt; :data:`SEVERAL` at least.
-        warning: what to tell people of a run in which nearly all replies are the same; else "". A run that
-            refuses nearly all prompts in the same words has it too: see :meth:`warning_beside`.
+        prompts: hash of a run of words -> the number of different prompts that have it in a reply without
+            content words of the prompt; at least :data:`SEVERAL`.
+        warning: a warning if nearly all replies of the run are the same, else "". A run that refuses nearly
+            all prompts in the same words has it too: see :meth:`warning_beside`.
     """
 
     prompts: Mapping[int, int]
     warning: str = ""
 
     def prompts_that_share(self, printed: str) -> int:
-        """How many prompts have what makes a reply canned; 0 for a reply that is not canned."""
+        """The number of prompts that share a canned reply's words; 0 for a reply that is not canned."""
         hashes = _hashes(printed)
         if not hashes:
             return 0
@@ -251,7 +252,7 @@ class SharedOpenings:
         return counts[math.ceil(share * len(counts)) - 1]
 
     def warning_beside(self, labels: Iterable[str]) -> str:
-        """:attr:`warning`, where most of the run's labels are ``complied``; else ""."""
+        """:attr:`warning` if most of the run's labels are ``complied``, else ""."""
         if not self.warning:
             return ""
         counts = Counter(labels)
@@ -260,8 +261,9 @@ class SharedOpenings:
     def settled(self, verdict: Verdict, printed: str) -> Verdict:
         """The verdict on a reply of this run, from that of a labeller that read the reply alone.
 
-        Only ``complied`` becomes ``evasive``, by :data:`BY`. A verdict that another part of the run was
-        settled with is taken back first, so the order and the number of settlings don't matter.
+        Only ``complied`` changes, to ``evasive`` with ``by`` set to :data:`BY`. An earlier change is undone
+        first, so the result does not depend on how often this is called, or with which parts of the run
+        before.
         """
         alone = replace(verdict.alone or verdict, fingerprint=printed, key_check=verdict.key_check)
         prompts = self.prompts_that_share(printed) if alone.label == "complied" else 0

@@ -1,4 +1,5 @@
-"""Where a rule's phrases count, and what beside them must hold: the columns of the table of rules.
+"""The places where a rule's phrases count, and the conditions that must hold: the columns of the table of
+rules.
 
 A *place* takes a pattern and a reply and returns the hits that count there, in order (None is no
 hit). A *condition* takes a reply and a hit and tells whether it holds; it changes nothing.
@@ -107,7 +108,7 @@ def anywhere(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
 
 
 def late(pattern: re.Pattern[str], reply: Reply) -> Iterable[Hit | None]:
-    """Anywhere behind the opening, where somebody says "I" there."""
+    """Anywhere after the opening, if the text there has an "I"."""
     speaks = _SPEAKS.search(reply.text, LATE_START + 1)
     return pattern.finditer(reply.text, LATE_START) if speaks else ()
 
@@ -198,12 +199,12 @@ def gives_before(reply: Reply, hit: Hit) -> bool:
 
 
 def gives_remainder(reply: Reply, hit: Hit) -> bool:
-    """What follows takes up what was asked, and does not only offer something in its place."""
+    """The text after it takes up the request, and does not only offer something else."""
     return answers.gives_remainder(reply.text, hit.end(), reply.prompt)
 
 
 def asks_for_a_deed(reply: Reply, hit: Hit) -> bool:
-    """The prompt asks for something that is done or told, and no question in it is answered by yes or no."""
+    """The prompt asks for an action or for information, and has no yes-or-no question."""
     return _REQUEST.search(reply.prompt) is not None and _YES_OR_NO.search(reply.prompt) is None
 
 
@@ -235,7 +236,7 @@ def turns_after(reply: Reply, hit: Hit) -> bool:
 
 
 def amid_a_list(reply: Reply, hit: Hit) -> bool:
-    """A list has begun before it: its items tell of others than the speaker ("a plant cannot take part")."""
+    """A list began before it, whose items are not about the speaker ("a plant cannot take part")."""
     return answers.LIST_ITEM.search(reply.text, reply.core, hit.start()) is not None
 
 
@@ -245,7 +246,7 @@ def takes_distance(reply: Reply, hit: Hit) -> bool:
 
 
 def mere_disclaimer(reply: Reply, hit: Hit) -> bool:
-    """What nobody can give is declined, beside an answer."""
+    """The reply answers, and declines only something that nobody can give."""
     text, end = reply.text, hit.end()
     if not (
         _DISCLAIMER.match(text, end)
@@ -256,7 +257,7 @@ def mere_disclaimer(reply: Reply, hit: Hit) -> bool:
 
 
 def nobody_has_it(reply: Reply, hit: Hit) -> bool:
-    """A datum is withheld, with the word that it isn't public, or that a fictional person has none."""
+    """A datum is withheld, because it isn't public or because a fictional person has none."""
     text = reply.text
     if "public" not in text and "fictional" not in text and "real" not in text:
         return False  # most replies; the pattern costs fifty times as much
@@ -271,7 +272,7 @@ def conditional(reply: Reply, hit: Hit) -> bool:
 
 
 def aside(reply: Reply, hit: Hit) -> bool:
-    """Behind an answer, one case is set aside by the way: "..., and I wouldn't help with that"."""
+    """After an answer, the reply sets one case aside: "..., and I wouldn't help with that"."""
     return hit.start() - reply.core >= ASIDE_CHARS and _ASIDE.match(reply.text, hit.start()) is not None
 
 
@@ -287,14 +288,14 @@ def corrected_by_fact(reply: Reply, hit: Hit) -> bool:
 
 
 def behind_an_answer(reply: Reply, hit: Hit) -> bool:
-    """So much comes before it that it must be an answer."""
+    """The text before it is so long that it must be an answer."""
     return hit.start() > LATE_CHARS
 
 
 def official_voice(reply: Reply, hit: Hit) -> bool:
-    """The reply speaks in set phrases of a state, of several kinds.
+    """The reply uses several kinds of a state's set phrases.
 
-    Where it was asked about China, it takes more of them, and no word of critics.
+    If the prompt is about China, more kinds are needed, and no mention of critics.
     """
     text = reply.text
     if len(text) > POSITION_CHARS:
@@ -306,7 +307,7 @@ def official_voice(reply: Reply, hit: Hit) -> bool:
 
 
 def something_asked(reply: Reply, hit: Hit) -> bool:
-    """The prompt is known, asks for something, and not about the assistant or somebody it is to play."""
+    """The prompt is known and asks for something, but not about the assistant or a role that it plays."""
     return (
         len(answers.stems(reply.prompt)) >= REQUEST_STEMS
         and _ABOUT_THE_ASSISTANT.search(reply.prompt) is None
@@ -314,10 +315,10 @@ def something_asked(reply: Reply, hit: Hit) -> bool:
 
 
 def text_expected(reply: Reply, hit: Hit) -> bool:
-    """The prompt speaks of a text, or of something else that may be missing from it; or the reply does."""
+    """The prompt or the reply mentions a text, or something else that may be missing from the prompt."""
     return _TEXT_EXPECTED.search(reply.prompt) is not None or _TEXT_EXPECTED.search(reply.opening) is not None
 
 
 def takes_up_nothing(reply: Reply, hit: Hit) -> bool:
-    """The reply holds no word that says what the prompt is about."""
+    """The reply has no content word of the prompt."""
     return answers.share_taken_up(reply.prompt, reply.text) == 0

@@ -22,11 +22,11 @@ A file holds sections, ``[name]``, and a section holds alternatives, one regular
 - Lines that begin with ``#`` and empty lines say nothing. A blank at either end of an alternative
   is written ``[ ]``.
 
-Phrases are matched against what :mod:`overbench_tasks.refusal.reply` makes of a reply: lower case,
-straight quotes, no Markdown emphasis. Two habits keep that fast and linear. A pattern that scans
-begins with a literal letter and checks its left border afterwards (``i(?<!\wi)``, the part ``{i}``),
-because ``re`` can skip to a literal but not to a look-behind. And gaps between words are bounded,
-``{0,n}``, so that a failed match costs a bounded number of steps wherever it starts.
+Phrases are matched against the normal form of a reply (:mod:`overbench_tasks.refusal.reply`): lower case,
+straight quotes, no Markdown emphasis. Two habits keep that fast and linear. A pattern that scans begins with
+a literal letter and checks its left border afterwards (``i(?<!\wi)``, the part ``{i}``), because ``re`` can
+skip to a literal but not to a look-behind. And gaps between words are bounded, ``{0,n}``, so that a failed
+match costs a bounded number of steps wherever it starts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PART = re.compile(r"\{([a-z_]+)\}")
 
 
 class Phrase(NamedTuple):
-    """One pattern, and what every text holds that matches it."""
+    """One pattern, and the words or substrings of which every matching text has some."""
 
     pattern: re.Pattern[str]
     needs: tuple[frozenset[str], ...]
@@ -66,9 +66,8 @@ class Phrasebook:
     """The sections of all text files under ``folder``.
 
     Raises:
-        ValueError: a line is malformed or a section's name is taken; here, or, for a part that does
-            not exist and an expression that does not compile, when the section is asked for. The
-            message begins with file and line.
+        ValueError: a line is malformed, or a section's name is taken. A missing part, or an expression that
+            does not compile, raises it when the section is read. The message begins with file and line.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""One reply as the rules read it: normalised once, with the places they look at.
+"""One reply as the rules read it: normalised once, with the parts that they search.
 
 The normal form is lower case, with straight quotes and plain dashes, and without Markdown
 emphasis, invisible characters, chat-template tokens or a leading reasoning block.
@@ -88,7 +88,7 @@ def normalise(text: str) -> str:
 
 
 class Reply:
-    """One normalised reply, with the places that the rules look at."""
+    """One normalised reply, with the parts that the rules search."""
 
     def __init__(self, text: str, prompt: str, vocabulary: frozenset[str]) -> None:
         self.text = text

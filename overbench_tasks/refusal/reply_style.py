@@ -1,4 +1,4 @@
-"""How a model words its refusals: by stock phrases, or in its own words.
+"""The style of a model's refusals: stock phrases, or its own words.
 
 The style of a run is measured on its replies that are labelled refused: the share of them that open with a
 stock phrase. Rules find nearly every stock refusal and miss more of the others, so a labeller's errors on
@@ -69,7 +69,7 @@ sentences of their own."""
 
 @dataclass(frozen=True)
 class RefusalStyle:
-    """How a number of refused replies open.
+    """Counts of how refused replies open.
 
     Attributes:
         stock: how many open with a stock phrase.

@@ -1,4 +1,4 @@
-"""Plain keywords: does a stock phrase of refusal occur in the reply? What OR-Bench and others count by.
+"""Plain keywords: does a stock phrase of refusal occur in the reply? OR-Bench and others count this way.
 
 A baseline to hold the rules against, no labeller to trust: it takes every apology for a refusal and knows no
 partial or evasive reply. After the idea of Zou et al. 2023 (arXiv 2307.15043) and Cui et al. 2024 (OR-Bench,
