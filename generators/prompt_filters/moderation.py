@@ -58,7 +58,7 @@ class VoterSettings(EndpointSettings):
     form: Form = Field(
         "letter",
         description="letter: A or B alone; verdict: a last line 'VERDICT: benign|harmful'. A model of 1.5B "
-        "tells harmless from harmful by letter, and calls nearly all prompts harmful by verdict",
+        "can judge by letter; by verdict it calls nearly all prompts harmful",
     )
     prompt_chars: int = Field(
         2000, ge=100, description="characters that a judge sees; of a longer prompt, its head and its tail"
@@ -121,7 +121,7 @@ def ensemble_warnings(settings: ModerationSettings, writer: str) -> list[str]:
         writer: the name of the model that writes. The first word of a name is taken for its family.
     """
     if settings.none:
-        return ["Nobody moderates: what is written may be harmful, and the records say unmoderated."]
+        return ["Nobody moderates: new prompts may be harmful, and the records say unmoderated."]
     if settings.classifier is not None:
         return ["One classifier moderates; OR-Bench takes the majority of three language models."]
     names = [judge.model for judge in settings.judges]

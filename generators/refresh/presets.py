@@ -40,35 +40,35 @@ DEPARTURES: Final = (
     Departure(
         "detector.balance", "none", "refusals are rare or frequent by target; class weights keep both in view"
     ),
-    Departure("detector.patience", 3, "of the three epochs those without gain for validation are left out"),
-    Departure("detector.calibrate", False, "a probability that is one, since class weights shift it"),
+    Departure("detector.patience", 3, "training stops early once validation no longer improves"),
+    Departure(
+        "detector.calibrate", False, "calibration corrects the shift of probabilities by class weights"
+    ),
     Departure("detector.threshold", "half", "the best F1 on validation decides what passes, not 0.5"),
     Departure("attribution.output", "probability", "log-odds still move where the detector is sure"),
-    Departure(
-        "attribution.exclude_words", False, "function words, numbers and names make no prompt of their own"
-    ),
-    Departure(
-        "attribution.min_share", 0.0, "a rare word's small frequency lifts even what is nearly nothing"
-    ),
+    Departure("attribution.exclude_words", False, "no new prompt is about a function word, number or name"),
+    Departure("attribution.min_share", 0.0, "a rare word ranks high even with a raw score near 0"),
     Departure("adversary.candidates", 1, "most of a request's cost is in reading it"),
     Departure("rounds.keep", 1, "of several candidates the likeliest refusals go on"),
-    Departure("adversary.topics", (), "new prompts leave the seed's harm behind, and one another"),
+    Departure("adversary.topics", (), "a topic keeps new prompts harmless, and different from each other"),
     Departure("adversary.seed_chars", None, "a very long seed costs much and adds little"),
     Departure(
         "rounds.jobs", None, "a round costs what was agreed on; the paper goes on until nothing is left"
     ),
-    Departure("rounds.seeds_by", "detector", "the target was asked these seeds anyway, and knows best"),
+    Departure(
+        "rounds.seeds_by", "detector", "the target's own answers to these seeds are known, and more exact"
+    ),
     Departure(
         "rounds.carry_over", False, "verified prompts are harmless and refused; the paper does not say"
     ),
     Departure("rounds.examples", 0, "verified prompts show the writer what is wanted"),
     Departure("rounds.explore", 0.0, "the next detector sees what this one missed; for training only"),
-    Departure("rounds.weak_detector", "gate", "a threshold that rests on nothing may turn everything away"),
+    Departure("rounds.weak_detector", "gate", "a threshold without evidence may turn every prompt away"),
     Departure(
         "filters.form.enabled", False, "statements, lists and answers are no prompts that anybody types"
     ),
-    Departure("filters.novelty.enabled", False, "near copies inflate a set; exact ones never pass"),
-    Departure("filters.presence.enabled", False, "a prompt without its word says nothing of the word"),
+    Departure("filters.novelty.enabled", False, "near copies inflate a set; exact copies never pass"),
+    Departure("filters.presence.enabled", False, "a prompt without its word does not test the word"),
 )
 
 

@@ -121,7 +121,7 @@ def attribute(run: Run, round_number: int) -> Summary:
         raise OverbenchError(
             f"Round {round_number} has no seed to start from: of the generation seeds, the "
             f"{run.settings.rounds.seeds_by} calls none refused. Set aside more seeds "
-            "(seeds.generation), or choose them by the other (rounds.seeds_by: target or detector)."
+            "(seeds.generation), or change who chooses them (rounds.seeds_by: target or detector)."
         )
     attribute_prompts(run, round_number, seeds)
     attributions = run.store.attributions(round_number).values()

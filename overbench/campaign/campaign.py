@@ -97,7 +97,7 @@ def _unaskable(plan: CampaignPlan) -> list[JobFailure]:
     """The sets that can't be asked, each as a failure."""
     reasons = list(plan.problems.items())
     for name, target in plan.waiting:
-        reasons.append((name, f"it waits for the prompts that {target}'s refresh is to make"))
+        reasons.append((name, f"it needs the prompts of {target}'s refresh, which has not finished"))
     return [JobFailure(job=f"set {name}", cells=(), why=why) for name, why in reasons]
 
 
@@ -113,5 +113,7 @@ def result_lines(result: JobResult) -> list[str]:
     if result.failure is not None:
         return [*lines, f"{result.job.name}: FAILED: {result.failure.why}"]
     if result.retries:
-        lines.append(f"{result.job.name}: lm_eval ended in an error; what is left is asked a set at a time")
+        lines.append(
+            f"{result.job.name}: lm_eval ended in an error; the remaining sets are asked one at a time"
+        )
     return lines or [f"{result.job.name}: done"]

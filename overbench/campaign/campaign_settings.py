@@ -203,7 +203,7 @@ class CampaignSettings(SettingsPart):
         if not targets:
             raise ValueError("expected at least one target")
         if twice := {name for name in targets if targets.count(name) > 1}:
-            raise ValueError(f"two targets are called {twice.pop()!r}; expected names of their own")
+            raise ValueError(f"two targets are called {twice.pop()!r}; expected different names")
         reported: dict[tuple[str, str], str] = {}
         for target in self.targets:
             if (other := reported.setdefault(target.in_reports, target.name)) != target.name:

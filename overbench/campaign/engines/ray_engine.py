@@ -36,7 +36,7 @@ _NODE_RESOURCES: Final = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memor
 """An option of a Ray task -> the name of that resource of a node."""
 _NEEDS_FOLDER: Final = (
     "A refresh, or a cell with stop_at_ci_width, works in the campaign's folder, which the nodes don't see "
-    "where ray.shards is set. Let that out, or use --engine local."
+    "where ray.shards is set. Leave ray.shards out, or use --engine local."
 )
 
 
