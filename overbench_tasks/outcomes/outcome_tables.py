@@ -126,7 +126,7 @@ class OutcomeTable:
             if targets.setdefault(row.model, target) != target:
                 raise OverbenchError(
                     f"{where}: expected one checkpoint and one system_instruction a model, found others for "
-                    f"{row.model!r} in an earlier row. Give what was asked otherwise a name of its own."
+                    f"{row.model!r} in an earlier row. Give each configuration its own model name."
                 )
             if row.label != "unscored":
                 replies[bool(row.reply.strip())] += 1
