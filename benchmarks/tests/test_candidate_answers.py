@@ -1,4 +1,4 @@
-"""A large model's replies to candidates for OVERBENCH 3: what counts as a full answer, and what is committed."""
+"""A large model's replies to candidates for OVERBENCH 3: what is a full answer, and what is committed."""
 
 from __future__ import annotations
 
