@@ -54,6 +54,7 @@ PARSED_ONLY = {
     r"overbench rescore .*--labeller classifier": "fetches a classifier; tests/tasks runs it on a tiny one",
 }
 NOT_RUN = {
+    r"lm_eval .*(arc_easy|my_suite)": "needs a set of the hub; check_yaml looks for our tasks of the group",
     r"lm_eval .*overbench_native_tools": "needs an API with tools; tests/agents runs it",
     r"lm_eval .*overbench_(defensive_zh|steerbench_work)": "fetches the set; its own tests run it",
 }
@@ -64,7 +65,7 @@ STAND_INS = {
     "hh-rlhf": "prompts.csv",
     "toxigen": "prompts.csv",
     "ORG/NAME@COMMIT": "releases/mine",
-    "overbench_hard,arc_easy,ifeval": "overbench_hard",
+    "overbench_hard,ifeval": "overbench_hard",
     "benchmarks/data/labelled_replies.jsonl": str(REPOSITORY / "benchmarks/data/labelled_replies.jsonl"),
 }
 """Words of the examples that name what only a network has."""
@@ -226,13 +227,19 @@ def run_python(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check_yaml(code: str, workspace: Path) -> None:
-    """A refresh's settings, a campaign's, or a task of lm-eval whose filters are known."""
+    """A refresh's settings, a campaign's, a group of lm-eval's tasks, or a task whose filters are known."""
     from lm_eval.api.registry import get_filter
+    from lm_eval.tasks import TaskManager
 
     from generators.refresh.refresh_settings import load
     from overbench.campaign.campaign_settings import load_campaign
 
     found = yaml.safe_load(code)
+    if "group" in found:
+        tasks = [entry["task"] if isinstance(entry, dict) else entry for entry in found["task"]]
+        ours = {task for task in tasks if task.startswith("overbench")}
+        assert ours and ours <= set(TaskManager().all_tasks)  # the only tasks that the workspace reads
+        return
     if "task" in found:
         assert all(get_filter(step["function"]) for one in found["filter_list"] for step in one["filter"])
         return
