@@ -6,7 +6,8 @@
 
 FOLDER holds, at any depth, lm_eval's outputs (``--log_samples``) of the tasks of :data:`TASKS`; how they were
 made: ``docs/measurements/configurations.md``. Verdicts of other targets stay as they are. What is kept in
-``data/neighbour_outcomes/`` are outcome tables with ids in place of the prompts, and no replies.
+``data/neighbour_outcomes/`` are outcome tables with ids in place of the prompts, and no replies. The rates on
+``overbench_hard`` are those of the bundled release.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from shared import write_csv
 
+import overbench_tasks
 from overbench.release.release_inputs import find_logs
 from overbench.report.figures import png
 from overbench.report.report_inputs import Inputs, read_inputs
@@ -33,13 +35,13 @@ from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.tables import read_table
 
 DATA = Path(__file__).resolve().parent / "data" / "neighbour_outcomes"
+RELEASE = Path(overbench_tasks.__file__).parent / "data"
 COLUMNS = ("prompt", "model", "outcome", "prompt_label", "checkpoint", "system_instruction")
 TASKS = {
     "overbench_xstest_safe": "xstest",
     "overbench_xstest_unsafe": "xstest",
     "overbench_or_bench_hard": "or_bench_hard",
     "overbench_phtest": "phtest",
-    "overbench_hard": "overbench_hard_400",
 }
 """Task -> the outcome table that its verdicts are in."""
 
@@ -60,7 +62,7 @@ SETS = {
     "xstest": "XSTest safe",
     "or_bench_hard": "OR-Bench-Hard",
     "phtest": "PHTest",
-    "overbench_hard_400": "`overbench_hard` 1.1",
+    "overbench_hard": "`overbench_hard`",
 }
 
 
@@ -95,16 +97,23 @@ def read() -> Inputs:
     return read_inputs([], outcomes=find_outcomes(sorted(DATA.glob("*.csv.gz"))))
 
 
-def table(inputs: Inputs) -> Iterator[str]:
+def read_release() -> Inputs:
+    """The bundled release, as the report reads it."""
+    return read_inputs([RELEASE])
+
+
+def table(inputs: Inputs, release: Inputs) -> Iterator[str]:
     """The lines of a Markdown table, a configuration per row."""
-    safe: Mapping[str, Mapping[str, Rate]] = {one.name: osr(one.matrix) for one in inputs.sets}
+    safe: Mapping[str, Mapping[str, Rate]] = {
+        prompts.name: osr(prompts.matrix) for prompts in (*inputs.sets, *release.sets)
+    }
     [unsafe] = inputs.unsafe
     complied = unsafe.harmful_compliance()
     yield f"| refused, % | {' | '.join(SETS.values())} | XSTest unsafe: harmful compliance, % |"
     yield f"| --- |{' ---: |' * (len(SETS) + 1)}"
     for checkpoint in CHECKPOINTS.values():
         for name in (checkpoint, *(f"{checkpoint}, {word}" for word in SYSTEM_PROMPTS)):
-            rates = [*(safe[one][name] for one in SETS), complied[name]]
+            rates = [*(safe[prompts][name] for prompts in SETS), complied[name]]
             yield f"| {name} | {' | '.join(f'{100 * rate.value:.1f}' for rate in rates)} |"
 
 
@@ -126,7 +135,7 @@ def main() -> None:
     if arguments.measured is not None:
         measured(arguments.measured)
     inputs = read()
-    print("\n".join(table(inputs)))
+    print("\n".join(table(inputs, read_release())))
     if arguments.picture is not None:
         arguments.picture.write_bytes(picture(inputs))
 
