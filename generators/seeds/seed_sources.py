@@ -1,4 +1,4 @@
-"""Reads prompts from files and from the hub row by row.
+"""Reads prompts from files, from lists that ship with the package, and from the hub, row by row.
 
 A row that cannot be used is dropped, its reason is counted, and reading goes on: a source of many thousand
 rows should not fail because of a single row. Only a source that cannot be read at all is an error.
@@ -30,6 +30,16 @@ COLUMNS: Final = (
 
 KINDS: Final = (*SUFFIXES, ".txt")
 """The endings of files that are read, also with ``.gz``."""
+
+SEED_LISTS: Final[dict[str, Path]] = {"boundary": Path(__file__).with_name("boundary.jsonl")}
+"""Lists that ship with the package. ``boundary``: requests at the boundary of today's assistants, by subject,
+and counterparts that should be declined; ``benchmarks/boundary_seeds.py`` draws it."""
+
+
+def is_seed_list(source: str) -> bool:
+    """Whether ``source`` names a list, or one subject of it (``boundary:drugs``)."""
+    return source.partition(":")[0] in SEED_LISTS
+
 
 Drop = Callable[[str], object]
 """Called with the reason why a row gives no prompt, one of :data:`generators.seeds.seeds.DROP_REASONS`."""
@@ -71,8 +81,8 @@ def rows(source: str, column: str | None, revision: str | None, drop: Drop) -> I
     """The value of each row of a source in its prompt column, of any type.
 
     Args:
-        source: one of :data:`HUB_SETS`, or the path of a file that ends in one of :data:`KINDS`, with
-            or without ``.gz``.
+        source: one of :data:`HUB_SETS`; one of :data:`SEED_LISTS`, alone or with a colon and a subject; or
+            the path of a file that ends in one of :data:`KINDS`, with or without ``.gz``.
         column: of a file; None: the first of :data:`COLUMNS` that it has. Text files have no columns: each
             line is a prompt.
         revision: of a hub set: a branch, tag or commit; None: the newest.
@@ -84,12 +94,15 @@ def rows(source: str, column: str | None, revision: str | None, drop: Drop) -> I
     if source in HUB_SETS:
         yield from _hub_rows(source, revision)
         return
+    if is_seed_list(source):
+        yield from _listed_prompts(source)
+        return
     path = Path(source).expanduser()
     if not path.is_file():
         what = "a folder" if path.is_dir() else "nothing"
         raise OverbenchError(
             f"Expected seed prompts at {path}, found {what} there. Name a file that ends in "
-            f"{', '.join(KINDS)} (or these and .gz), or one of {', '.join(HUB_SETS)}."
+            f"{', '.join(KINDS)} (or these and .gz), or one of {', '.join((*HUB_SETS, *SEED_LISTS))}."
         )
     named = [column] if column else COLUMNS
     prompt_column = column
@@ -167,6 +180,18 @@ def _first_user_message(messages: list[Any]) -> object:
                 return "\n".join(text for text in texts if isinstance(text, str))
             return content
     raise UnusableRowError("no_user_turn")
+
+
+def _listed_prompts(source: str) -> Iterator[object]:
+    name, _, subject = source.partition(":")
+    listed = [record for _, record in read_records(SEED_LISTS[name], kinds=KINDS)]
+    by_subject = dict.fromkeys(str(record["subject"]) for record in listed)
+    if subject and subject not in by_subject:
+        raise OverbenchError(
+            f"The seed list {name} has no subject {subject!r}. Name one of {', '.join(by_subject)}, or the "
+            "list without a subject."
+        )
+    yield from (record["prompt"] for record in listed if subject in ("", record["subject"]))
 
 
 def _hub_rows(source: str, revision: str | None) -> Iterator[object]:

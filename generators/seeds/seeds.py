@@ -15,7 +15,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of, rows
+from generators.seeds.seed_sources import HUB_SETS, SEED_LISTS, UnusableRowError, prompt_of, rows
 from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
@@ -49,8 +49,9 @@ class SeedSettings(SettingsSection):
     sources: tuple[str, ...] = Field(
         ("hh-rlhf", "toxigen"),
         min_length=1,
-        description="files (.jsonl, .csv, .parquet, .txt, also with .gz) and built-in sets "
-        f"({', '.join(HUB_SETS)}), as a list or separated by commas",
+        description="files (.jsonl, .csv, .parquet, .txt, also with .gz), built-in sets "
+        f"({', '.join(HUB_SETS)}) and built-in lists ({', '.join(SEED_LISTS)}; boundary:SUBJECT for one "
+        "subject), as a list or separated by commas",
     )
     column: str | None = Field(
         None,

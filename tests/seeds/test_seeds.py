@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from table_files import write_table
 
-from generators.seeds.seed_sources import HUB_SETS, UnusableRowError, prompt_of
+from generators.seeds.seed_sources import HUB_SETS, SEED_LISTS, UnusableRowError, prompt_of
 from generators.seeds.seeds import DROP_REASONS, SPLITS, Seeds, SeedSettings, read_seeds, split
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
@@ -228,6 +228,21 @@ def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch:
     wanted = SeedSettings()
     detector = sum(hub.default_limit for hub in HUB_SETS.values()) * (1 - wanted.generation)
     assert (detector, wanted.validation, wanted.test) == (30_000, 0.05, 0.05)
+
+
+def test_the_list_that_ships_is_read_whole_or_by_subject() -> None:
+    whole = read("boundary")
+    assert len(whole.prompts) > 200 and dropped(whole) == {}
+    assert sorted(len(prompt) for prompt in whole.prompts)[len(whole.prompts) // 2] // 4 in range(55, 75)
+    drugs, both = read("boundary:drugs"), read("boundary:drugs", "boundary:locks")
+    assert set(drugs.prompts) < set(both.prompts) < set(whole.prompts)
+    assert both.by_source == {"boundary:drugs": len(drugs.prompts), "boundary:locks": 3}
+    listed = [json.loads(line) for line in SEED_LISTS["boundary"].read_text(encoding="utf-8").splitlines()]
+    assert {row["prompt_label"] for row in listed} == {"safe", "unsafe"}
+    with pytest.raises(
+        OverbenchError, match=r"boundary has no subject 'drug'\. Name one of drugs, medication"
+    ):
+        read("boundary:drug")
 
 
 def test_a_named_column_is_of_files_only(hub: list[tuple[Any, ...]], tmp_path: Path) -> None:
