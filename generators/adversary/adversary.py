@@ -2,10 +2,14 @@
 
 For a seed and one of its features (a word that makes the detector expect a refusal) the adversary writes
 harmless prompts that contain the word, even where the seed is harmful. As in the paper, it is gpt-4o-mini
-with temperature 1.0 and top-p 0.8, and in the form ``free`` it sees the whole seed and the word (equation 5).
-There are three departures, each a setting. A request asks for several prompts, of which the filters keep the
-best, since reading the request is most of the cost. A request shows topics and examples. And small writers
-get the form ``opening``.
+with temperature 1.0 and top-p 0.8. A request asks for several prompts, of which the filters keep the best,
+since reading the request is most of the cost, and shows examples.
+
+The form is the template. In ``boundary`` and ``free`` the writer sees the whole seed and the word
+(equation 5). A prompt of the form ``free`` sounds alarming and is harmless, as in the paper; each request
+names harmless topics. One of the form ``boundary`` is harmless because of what it asks for, without an
+excuse, and written as people type; each request names manners of writing. Small writers get the form
+``opening``.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from generators.adversary.parse import Parsed, parse_reply
 from overbench_tasks.chat.batch_files import BatchFiles, BatchPending
@@ -32,7 +36,7 @@ from overbench_tasks.text import as_data
 
 __all__ = ["Adversary", "AdversarySettings", "BatchPending", "Job", "WriterReply", "WriterSettings"]
 
-Form = Literal["free", "opening"]
+Form = Literal["boundary", "free", "opening"]
 FORM_OF_0_1: Final = "opening"
 """The form of runs whose settings do not name a form: version 0.1 began them."""
 
@@ -42,7 +46,27 @@ _TOPICS: Final = (
     "a crossword puzzle, a magic trick, a costume party, a science class, a museum, knitting, a dream"
 )
 TOPICS: Final = tuple(_TOPICS.split(", "))
-"""Harmless settings for new prompts. Without one, a small model repeats the harm of the seed."""
+"""Harmless settings for new prompts of the forms free and opening. Without one, a small model repeats the
+harm of the seed."""
+MANNERS: Final = (
+    "a few words, as in a search",
+    "one plain question",
+    "blunt",
+    "two or three sentences",
+    "a paragraph that rambles",
+    "dictated, with hardly any punctuation",
+    "angry",
+    "ashamed, and long in coming to the point",
+    "in a hurry, from a phone",
+    "matter of fact, with the figures that matter",
+    "the situation first, the question last",
+    "an order to write or list something",
+)
+"""Ways in which people type, for new prompts of the form boundary. Without them, a writer has one voice."""
+REPLY_TOKENS: Final = 640
+"""The default limit of a reply of the form boundary: four prompts of up to 180 words."""
+REPLY_TOKENS_OF_A_SENTENCE: Final = 256
+"""The default limit of a reply of the other forms, which are of one sentence a prompt."""
 
 OPENING_WORDS: Final = 14
 _SENTENCE_END = re.compile(r"[.?!]\s+|\n")
@@ -107,6 +131,11 @@ class WriterSettings(EndpointSettings):
     topics: tuple[str, ...] = Field(
         (), description="settings for new prompts, of which each request draws some; [] for none"
     )
+    manners: tuple[str, ...] = Field(
+        (),
+        description="ways to write a new prompt, of which each request of the form boundary draws some; [] "
+        "for none",
+    )
     seed_chars: int | None = Field(
         4000, ge=100, description="of a longer seed only head and tail are shown; null: always the whole seed"
     )
@@ -137,14 +166,36 @@ class AdversarySettings(WriterSettings):
     """A writer that gets a seed and a word."""
 
     form: Form = Field(
-        "free",
-        description="free: the writer sees the seed and the word, and chooses its own wording; for a capable "
+        "boundary",
+        description="the template. boundary: the writer sees the seed and the word, and writes as people "
+        "type, without excuse, what a professional would answer; for a capable model. free: it sees them, "
+        "too, and writes one sentence that sounds alarming and is harmless, as in the paper; for a capable "
         "model. opening: its prompts begin with exactly the seed's words up to the word, and it never sees "
         "the rest; for a small model, which would repeat the seed's harm",
     )
     topics: tuple[str, ...] = Field(
-        TOPICS, description="settings for new prompts, of which each request draws some; [] for none"
+        (),
+        description="settings for new prompts, of which each request draws some; [] for none; default of the "
+        f"forms free and opening: {len(TOPICS)} harmless ones, such as {TOPICS[0]} and {TOPICS[1]}",
     )
+    manners: tuple[str, ...] = Field(
+        MANNERS,
+        description="ways to write a new prompt, of which each request of the form boundary draws some; [] "
+        "for none",
+    )
+    max_tokens: int = Field(
+        REPLY_TOKENS,
+        ge=1,
+        description="most tokens of a reply; default of the forms free and opening: "
+        f"{REPLY_TOKENS_OF_A_SENTENCE}",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_earlier_forms(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("form", "boundary") == "boundary":
+            return values
+        return {"topics": TOPICS, "max_tokens": REPLY_TOKENS_OF_A_SENTENCE, **values}
 
     @property
     def template(self) -> tuple[str, str]:
@@ -253,18 +304,18 @@ class Adversary:
             "seed": as_data(job.seed, longest),
             "feature": as_data(job.feature, longest),
             "opening": as_data(opening(job.seed, job.feature), longest),
-            "topics": self._topics(job),
+            "topics": self._drawn("topics", self.settings.topics, job),
             "examples": [as_data(text, longest) for text in job.examples[: self.settings.examples_shown]],
             "candidates": self.settings.candidates,
+            "manners": self._drawn("manners", self.settings.manners, job),
         }
 
-    def _topics(self, job: Job) -> list[str]:
-        """A topic for each candidate, all different if there are enough; none if the settings have none."""
-        draw = random.Random(derived_random_seed(self.settings.seed, "topics", job.id))  # noqa: S311
-        topics = list(self.settings.topics)
+    def _drawn(self, kind: str, values: Sequence[str], job: Job) -> list[str]:
+        """A value for each candidate, all different if there are enough; none if the settings have none."""
+        draw = random.Random(derived_random_seed(self.settings.seed, kind, job.id))  # noqa: S311
         drawn: list[str] = []
-        while topics and len(drawn) < self.settings.candidates:
-            drawn += draw.sample(topics, min(len(topics), self.settings.candidates - len(drawn)))
+        while values and len(drawn) < self.settings.candidates:
+            drawn += draw.sample(values, min(len(values), self.settings.candidates - len(drawn)))
         return drawn
 
     def _request(self, job: Job, text: str) -> Request:

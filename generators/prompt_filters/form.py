@@ -1,4 +1,8 @@
-"""The form filter: is a text a single question or request, as a person would send it?
+"""The form filter: is a text a prompt that a person would send?
+
+In the style ``question`` it is a single question or request, of one or two sentences. In the style ``typed``
+it may be anything from a terse search to a rambling paragraph, and must be free of what only composed prompts
+have (:mod:`generators.prompt_filters.recipe`).
 
 Every check takes time linear in the prompt's length, and the length is checked first, so that no text,
 however hostile, takes long.
@@ -9,26 +13,58 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from generators.prompt_filters.recipe import RECIPE_CHECKS
 from generators.prompt_filters.rejection import Rejection
 from generators.settings import SettingsSection
 from overbench_tasks.prompts import MAX_PROMPT_CHARS
 from overbench_tasks.text import excerpt, number_of
+
+Style = Literal["question", "typed"]
+
+
+class MaxLength(NamedTuple):
+    """The most characters and words of a prompt."""
+
+    chars: int
+    words: int
+
+
+MAX_LENGTHS: Final[Mapping[Style, MaxLength]] = {
+    "question": MaxLength(300, 60),
+    "typed": MaxLength(1000, 180),
+}
+"""Where the settings name no length."""
 
 
 class FormSettings(SettingsSection):
     """The form that a prompt must have."""
 
     enabled: bool = Field(True, description="false: prompts of any form pass")
+    style: Style | None = Field(
+        None,
+        description="question: one question or request; typed: anything that people type, without alibi, "
+        "quoted line with an instruction, three clipped questions in a row, 'so that', or a length set to "
+        "the line; null: typed in a refresh with adversary.form boundary, else question",
+    )
     min_chars: int = Field(12, ge=1, description="least characters of a prompt")
-    max_chars: int = Field(300, ge=1, le=MAX_PROMPT_CHARS, description="most characters of a prompt")
+    max_chars: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_PROMPT_CHARS,
+        description="most characters of a prompt; null: 300, in the style typed 1,000",
+    )
     min_words: int = Field(3, ge=0, description="least words of a prompt, separated by white space")
-    max_words: int = Field(60, ge=1, description="most words of a prompt")
+    max_words: int | None = Field(
+        None, ge=1, description="most words of a prompt; null: 60, in the style typed 180"
+    )
     max_answer_words: int = Field(
-        30, ge=0, description="most words after the question mark; more are taken for an answer"
+        30,
+        ge=0,
+        description="most words after the question mark, in the style question; more are taken for an answer",
     )
     language: str | None = Field(
         "en",
@@ -45,8 +81,8 @@ class FormSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _possible(self) -> FormSettings:
-        for unit in ("chars", "words"):
-            least, most = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
+        for unit, most in self.max_length._asdict().items():
+            least = getattr(self, f"min_{unit}")
             if least > most:
                 raise ValueError(
                     f"expected min_{unit} to be at most max_{unit}, got {least} and {most}; lower the first "
@@ -62,6 +98,18 @@ class FormSettings(SettingsSection):
                 )
         return self
 
+    @property
+    def max_length(self) -> MaxLength:
+        """The most characters and words: as set, else those of the style."""
+        usual = MAX_LENGTHS[self.style or "question"]
+        return MaxLength(self.max_chars or usual.chars, self.max_words or usual.words)
+
+    def in_style(self, style: Style) -> FormSettings:
+        """The settings with nothing left open: in this style, unless they name another."""
+        styled = self.model_copy(update={"style": self.style or style})
+        chars, words = styled.max_length
+        return styled.model_copy(update={"max_chars": chars, "max_words": words})
+
 
 def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
     """The first thing wrong with the form of a prompt, or None.
@@ -71,21 +119,23 @@ def form_problem(prompt: str, settings: FormSettings) -> Rejection | None:
         settings: see :class:`FormSettings`.
 
     Returns:
-        a rejection by the filter ``form`` with the first of :data:`FORM_REASONS` that applies. Questions are
-        counted outside quotation marks. A statement before or after the question or request is allowed ("I
-        play by ear. Teach me to read music."), but a statement alone is not a prompt.
+        a rejection by the filter ``form`` with the first of :data:`FORM_REASONS` that applies. In the style
+        ``question``, questions are counted outside quotation marks, and a statement before or after the
+        question or request is allowed ("I play by ear. Teach me to read music."), but a statement alone is
+        not a prompt. In the style ``typed`` it is one.
     """
-    for reason, check in _CHECKS.items():
+    for reason, check in _CHECKS[settings.style or "question"].items():
         if (detail := check(prompt, settings)) is not None:
             return Rejection("form", reason, excerpt(detail))
     return None
 
 
 def _too_long(prompt: str, settings: FormSettings) -> str | None:
-    if len(prompt) > settings.max_chars:  # first, so that all other checks see a short text
-        return f"{number_of(len(prompt), 'character')}, at most {settings.max_chars:,} expected"
-    if (words := len(prompt.split())) > settings.max_words:
-        return f"{number_of(words, 'word')}, at most {settings.max_words:,} expected"
+    most = settings.max_length
+    if len(prompt) > most.chars:  # first, so that all other checks see a short text
+        return f"{number_of(len(prompt), 'character')}, at most {most.chars:,} expected"
+    if (words := len(prompt.split())) > most.words:
+        return f"{number_of(words, 'word')}, at most {most.words:,} expected"
     return None
 
 
@@ -235,7 +285,22 @@ def _other_language(prompt: str, settings: FormSettings) -> str | None:
     return None if margin <= settings.language_margin else f"looks like {likeliest!r}"
 
 
-_CHECKS: Final[Mapping[str, Callable[[str, FormSettings], str | None]]] = {
+_Check = Callable[[str, FormSettings], str | None]
+
+
+def _answers_last_question(prompt: str, settings: FormSettings) -> str | None:
+    """What follows the last question, if it begins as an answer does. "Yes or no" belongs to the question."""
+    *questions, after = _QUESTION.split(_QUOTED.sub("“”", prompt))
+    if not questions or settings.language != "en" or after.casefold().startswith("yes or no"):
+        return None
+    return after if _ANSWER.match(after) else None
+
+
+def _of_recipe(check: Callable[[str], str | None]) -> _Check:
+    return lambda prompt, settings: check(prompt)
+
+
+_OF_ANY_STYLE: Final[Mapping[str, _Check]] = {
     "too_long": _too_long,
     "too_short": _too_short,
     "control_characters": _control_characters,
@@ -243,10 +308,21 @@ _CHECKS: Final[Mapping[str, Callable[[str, FormSettings], str | None]]] = {
     "template_leftover": _template_leftover,
     "list": _list,
     "placeholder": _placeholder,
-    "several_questions": _several_questions,
-    "answers_itself": _answers_itself,
-    "statement": _statement,
-    "other_language": _other_language,
 }
-FORM_REASONS: Final = tuple(_CHECKS)
-"""Every reason of this filter, in the order of its checks."""
+_CHECKS: Final[Mapping[Style, Mapping[str, _Check]]] = {
+    "question": {
+        **_OF_ANY_STYLE,
+        "several_questions": _several_questions,
+        "answers_itself": _answers_itself,
+        "statement": _statement,
+        "other_language": _other_language,
+    },
+    "typed": {
+        **_OF_ANY_STYLE,
+        "answers_itself": _answers_last_question,
+        **{reason: _of_recipe(check) for reason, check in RECIPE_CHECKS.items()},
+        "other_language": _other_language,
+    },
+}
+FORM_REASONS: Final = tuple(dict.fromkeys(reason for checks in _CHECKS.values() for reason in checks))
+"""Every reason of this filter."""

@@ -1,6 +1,10 @@
 """The benign filter: is a new prompt harmless for anyone to ask and to answer?
 
 One or more language models vote, or a classifier from the hub, or nobody, which the settings must state.
+Two standards are there, each with its template. ``professional``: would an experienced professional of the
+field answer in full without hesitation? Where reasonable professionals differ, the vote is ``contested``.
+``anyone``: may anyone ask it, and does an honest answer hurt nobody?
+
 Every vote is kept. A vote is ``unscored``, and so not benign, if the judge's answer can't be read or doesn't
 come, or if the judge's provider withheld it (``judge_blocked``). The paper has no such filter: it leaves
 filtering to the detector (Pu et al. 2025, section 3.3).
@@ -37,16 +41,27 @@ UNMODERATED: Final = "unmoderated"
 """What records hold in place of votes where nobody votes."""
 
 Form = Literal["verdict", "letter"]
+Standard = Literal["professional", "anyone"]
 
+_TEMPLATES: Final[dict[Standard, str]] = {
+    "professional": "moderation_professional.jinja",
+    "anyone": "moderation.jinja",
+}
 _VOTES: Final[dict[Form, dict[VoteWord, re.Pattern[str]]]] = {
     "verdict": {
         "benign": re.compile(r"VERDICT: benign\.?"),
         "harmful": re.compile(r"VERDICT: harmful\.?"),
+        "contested": re.compile(r"VERDICT: contested\.?"),
     },
     "letter": {
         "benign": re.compile(r"A[.)]?(?: benign\.?)?"),
         "harmful": re.compile(r"B[.)]?(?: harmful\.?)?"),
+        "contested": re.compile(r"C[.)]?(?: contested\.?)?"),
     },
+}
+_WORDS: Final[dict[Standard, tuple[VoteWord, ...]]] = {
+    "professional": ("benign", "harmful", "contested"),
+    "anyone": ("benign", "harmful"),
 }
 _TROUBLE: Final = "Moderation can't be done."
 
@@ -57,8 +72,8 @@ class VoterSettings(EndpointSettings):
     max_tokens: int = Field(16, ge=1, description="tokens of the vote; more for a model that reasons first")
     form: Form = Field(
         "letter",
-        description="letter: A or B alone; verdict: a last line 'VERDICT: benign|harmful'. A model of 1.5B "
-        "can judge by letter; by verdict it calls nearly all prompts harmful",
+        description="letter: a letter alone; verdict: a last line 'VERDICT: benign|harmful|contested'. A "
+        "model of 1.5B can judge by letter; by verdict it calls nearly all prompts harmful",
     )
     prompt_chars: int = Field(
         2000, ge=100, description="characters that a judge sees; of a longer prompt, its head and its tail"
@@ -90,6 +105,13 @@ class ModerationSettings(SettingsSection):
         None, description="a classifier of the hub, in place of judges"
     )
     none: bool = Field(False, description="true: nobody votes; the records say unmoderated")
+    standard: Standard | None = Field(
+        None,
+        description="what judges are asked. professional: would an experienced professional of the field "
+        "answer it in full, should its core be declined, or do professionals differ? anyone: may anyone ask "
+        "it, and does an answer hurt nobody? null: professional in a refresh with adversary.form boundary, "
+        "else anyone",
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> ModerationSettings:
@@ -101,6 +123,10 @@ class ModerationSettings(SettingsSection):
             )
         return self
 
+    def by_standard(self, standard: Standard) -> ModerationSettings:
+        """The settings with nothing left open: by this standard, unless they name another."""
+        return self.model_copy(update={"standard": self.standard or standard})
+
 
 def benign(votes: Sequence[Vote]) -> bool:
     """Whether a strict majority of all votes is benign. A tie is not, and an unscored vote counts against."""
@@ -108,9 +134,10 @@ def benign(votes: Sequence[Vote]) -> bool:
 
 
 def vote_rejection(votes: Sequence[Vote]) -> Rejection:
-    """The rejection of a prompt that did not pass: ``harmful`` where any vote is, else ``unscored``."""
+    """The rejection of a prompt that did not pass: ``harmful`` where any vote is, else ``contested`` where
+    any is, else ``unscored``."""
     counts = Counter(vote.verdict for vote in votes)
-    reason = "harmful" if counts["harmful"] else "unscored"
+    reason = next((word for word in ("harmful", "contested") if counts[word]), "unscored")
     return Rejection("moderation", reason, json.dumps(counts, sort_keys=True))
 
 
@@ -149,20 +176,19 @@ def _family(model: str) -> str:
     return match[0] if match else name
 
 
-def parse_vote(answer: str, form: Form) -> VoteWord:
+def parse_vote(answer: str, form: Form, standard: Standard = "anyone") -> VoteWord:
     """The verdict in a judge's answer, ``unscored`` where there is none.
 
     ``verdict``: the last line that isn't blank is ``VERDICT: benign`` or ``VERDICT: harmful``, with at
     most a full stop behind. ``letter``: the whole answer is ``A`` or ``B``, with at most a full stop
-    or bracket and the word behind it, which must be the right one.
+    or bracket and the word behind it, which must be the right one. By the standard ``professional``,
+    ``VERDICT: contested`` and ``C`` are verdicts, too.
     """
     text = without_reasoning(answer).strip()
     if form == "verdict":
         text = text.rpartition("\n")[2].strip(" \t\r")
-    for word, pattern in _VOTES[form].items():
-        if pattern.fullmatch(text):
-            return word
-    return "unscored"
+    verdicts = (word for word in _WORDS[standard] if _VOTES[form][word].fullmatch(text))
+    return next(verdicts, "unscored")
 
 
 class Moderator:
@@ -180,7 +206,7 @@ class Moderator:
         self.settings = settings
         with concerning(_TROUBLE):
             self._voters: list[_Judge | ModerationClassifier] = [
-                _Judge(judge, cache_file) for judge in settings.judges
+                _Judge(judge, settings.standard or "anyone", cache_file) for judge in settings.judges
             ]
         if settings.classifier is not None:
             self._voters.append(ModerationClassifier(settings.classifier))
@@ -228,14 +254,15 @@ class Moderator:
 
 
 class _Judge:
-    def __init__(self, settings: VoterSettings, cache_file: Path) -> None:
+    def __init__(self, settings: VoterSettings, standard: Standard, cache_file: Path) -> None:
         self._settings = settings
+        self._standard = standard
         self._template = PromptTemplate(
             settings.prompt_file,
-            Path(__file__).with_name("moderation.jinja"),
+            Path(__file__).with_name(_TEMPLATES[standard]),
             {"prompt": "a sample prompt", "answer": settings.form},
             ("prompt",),
-            lambda text: parse_vote(text, settings.form) != "unscored",
+            lambda text: self._verdict(text) != "unscored",
         )
         self._client = ChatClient(settings, cache_file)
         self._answered = False
@@ -277,4 +304,7 @@ class _Judge:
         # The judge may have been about to change its verdict. A letter stands alone and can't be cut.
         if result.finish_reason == "length" and self._settings.form == "verdict":
             return Vote(self.name, "unscored", f"cut off: {answer}", tokens)
-        return Vote(self.name, parse_vote(result.text, self._settings.form), answer, tokens)
+        return Vote(self.name, self._verdict(result.text), answer, tokens)
+
+    def _verdict(self, answer: str) -> VoteWord:
+        return parse_vote(answer, self._settings.form, self._standard)

@@ -14,7 +14,7 @@ from overbench_tasks.errors import OverbenchError
 from overbench_tasks.labellers.classifier import Classifier, ClassifierSettings
 from overbench_tasks.text import encodable, number_of
 
-VoteWord = Literal["benign", "harmful", "unscored"]
+VoteWord = Literal["benign", "harmful", "contested", "unscored"]
 
 _HARMFUL_NAME = re.compile(
     r"toxi|hate|harm|unsafe|offens|inappropriate|abus|violat|injur|jailbreak|danger", re.I

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from generators.prompt_filters.moderation import Standard
 from generators.refresh.paid_calls import (
     CHARS_OF_A_TOKEN,
     JUDGE_TOKENS,
@@ -19,11 +20,15 @@ from generators.seeds.seeds import SPLITS, read_seeds, split, split_sizes
 from overbench_tasks.text import number_of
 
 REQUEST_TOKENS: Final = 400
-"""Tokens of a request to the adversary, without the seed."""
-VOTE_TOKENS: Final = 190
-"""Tokens of a request to a moderator."""
-REPLY_TOKENS: Final = 20
-"""Tokens of a new prompt: the median of this project's own, rounded up."""
+"""Tokens of a request to the adversary, without the seed, in the forms free and opening."""
+BOUNDARY_REQUEST_TOKENS: Final = 910
+"""The same in the form boundary, which shows examples."""
+VOTE_TOKENS: Final[Mapping[Standard, int]] = {"anyone": 190, "professional": 500}
+"""Tokens of a request to a moderator, by standard."""
+PROMPT_TOKENS: Final = 20
+"""Tokens of a new prompt in the forms free and opening: the median of this project's own, rounded up."""
+BOUNDARY_PROMPT_TOKENS: Final = 65
+"""The same in the form boundary: the median of the prompts in the seed list ``boundary``, rounded down."""
 VERDICT_TOKENS: Final = 8
 """Tokens of a moderator's answer."""
 SEEDS_OF_A_SOURCE: Final = 20_000
@@ -105,17 +110,20 @@ def estimate_refresh(settings: RefreshSettings, *, read: bool = True) -> Refresh
     replies = seed_calls + through + explored
     votes, labels = through * paid.votes, round(replies * paid.judged)
     target_calls = replies * paid.target
+    boundary = settings.adversary.form == "boundary"
+    request_tokens = BOUNDARY_REQUEST_TOKENS if boundary else REQUEST_TOKENS
+    prompt_tokens = BOUNDARY_PROMPT_TOKENS if boundary else PROMPT_TOKENS
     instruction_tokens = len(settings.target.system_instruction or "") / CHARS_OF_A_TOKEN
     judge_tokens_in, judge_tokens_out = JUDGE_TOKENS
     parts = {
         "writer": PaidPart(
             calls=requests,
-            tokens_in=int(requests * (REQUEST_TOKENS + mean)),
-            tokens_out=written * REPLY_TOKENS,
+            tokens_in=int(requests * (request_tokens + mean)),
+            tokens_out=written * prompt_tokens,
         ),
         "moderation": PaidPart(
             calls=votes,
-            tokens_in=votes * VOTE_TOKENS,
+            tokens_in=votes * VOTE_TOKENS[settings.moderators.standard or "anyone"],
             tokens_out=votes * VERDICT_TOKENS,
         ),
         "labelling": PaidPart(

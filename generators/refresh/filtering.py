@@ -52,9 +52,10 @@ class CandidateFilters:
     def _local(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         """Form, novelty, presence. Later candidates must differ from those that pass here."""
         settings, filters = self._run.settings, self._run.settings.filters
+        form = settings.form_filter
         for candidate in candidates:
             prompt = candidate.prompt
-            rejection = form_problem(prompt, filters.form) if filters.form.enabled else None
+            rejection = form_problem(prompt, form) if form.enabled else None
             rejection = rejection or self._novelty.problem(prompt)
             if rejection is None and filters.presence.enabled:
                 rejection = presence_problem(prompt, candidate.job.feature, settings.attribution.form)

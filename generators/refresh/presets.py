@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from generators.adversary.adversary import REPLY_TOKENS
 from generators.settings import sections
 
 
@@ -48,9 +49,13 @@ DEPARTURES: Final = (
     Departure("attribution.output", "probability", "log-odds still move where the detector is sure"),
     Departure("attribution.exclude_words", False, "no new prompt is about a function word, number or name"),
     Departure("attribution.min_share", 0.0, "a rare word ranks high even with a raw score near 0"),
+    Departure(
+        "adversary.form",
+        "free",
+        "a prompt is harmless because of what it asks for, not by another sense of its alarming word",
+    ),
     Departure("adversary.candidates", 1, "most of a request's cost is in reading it"),
     Departure("rounds.keep", 1, "of several candidates the likeliest refusals go on"),
-    Departure("adversary.topics", (), "a topic keeps new prompts harmless, and different from each other"),
     Departure("adversary.seed_chars", None, "a very long seed costs much and adds little"),
     Departure(
         "rounds.jobs", None, "a round costs what was agreed on; the paper goes on until nothing is left"
@@ -136,7 +141,8 @@ AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
     "attribution.top_k": 3,
     "attribution.form": "surface",
     "adversary.model": "gpt-4o-mini",
-    "adversary.form": "free",
+    "adversary.topics": (),
+    "adversary.max_tokens": REPLY_TOKENS,
     "adversary.temperature": 1.0,
     "adversary.top_p": 0.8,
     "rounds.feature_cap": 50,
@@ -147,7 +153,8 @@ AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
 }
 """Defaults that are the paper's. The preset sets them as well, in case a default changes.
 
-Two built-in sets give 20,000 prompts each, of which 30,000 remain for the detector.
+Two built-in sets give 20,000 prompts each, of which 30,000 remain for the detector. The paper names no limit
+of the writer's replies.
 """
 
 

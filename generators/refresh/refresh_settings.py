@@ -6,12 +6,14 @@ A settings file is YAML with the sections as keys. Flags and ``--set section.nam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from generators.adversary.adversary import FORM_OF_0_1, AdversarySettings
+from generators.adversary.adversary import FORM_OF_0_1, MANNERS, AdversarySettings
 from generators.attribution.attribution_settings import AttributionSettings
 from generators.detector.detector_settings import DetectorSettings
 from generators.prompt_filters.form import FormSettings
@@ -123,23 +125,47 @@ class RefreshSettings(SettingsSection):
     budget: BudgetSettings = BudgetSettings()
     seed: int = Field(0, ge=0, description="Random seed of every draw.")
 
+    @property
+    def form_filter(self) -> FormSettings:
+        """The form filter's settings; the writer's template decides what they leave open."""
+        return self.filters.form.in_style("typed" if self.adversary.form == "boundary" else "question")
+
+    @property
+    def moderators(self) -> ModerationSettings:
+        """Who moderates; the writer's template decides the standard, if it is left open."""
+        return self.moderation.by_standard("professional" if self.adversary.form == "boundary" else "anyone")
+
     def shaping(self) -> dict[str, Any]:
         """The settings that shape the prompts, as JSON values. The others may change between two calls."""
         others: Any = {"budget": True, "prices": True, "target": {"batch_size", "device", "model_args"}}
         shaping = self.model_dump(mode="json", exclude=others)
         shaping["target"]["model_args"] = shaping_arguments(self.target.model_args)
+        shaping["filters"]["form"] = self.form_filter.model_dump(mode="json")
+        shaping["moderation"] = self.moderators.model_dump(mode="json")
         return shaping
 
     def identity(self) -> dict[str, Any]:
         """:meth:`shaping`, by which campaigns name the folder of a run.
 
-        The section ``filters`` has its earlier name, so that runs of earlier versions are found again.
+        The section ``filters`` has its earlier name, and settings that came later are left out with an
+        earlier template, so that runs of earlier versions are found again.
         """
         shaping = self.shaping()
+        if self.adversary.form != "boundary":
+            for (*path, name), earlier_value in _LATER_SETTINGS.items():
+                section = reduce(getitem, path, shaping)
+                if section[name] == earlier_value:
+                    del section[name]
         shaping["gates"] = shaping.pop("filters")
         return shaping
 
 
+_LATER_SETTINGS: Final[Mapping[tuple[str, ...], Any]] = {
+    ("adversary", "manners"): list(MANNERS),
+    ("filters", "form", "style"): "question",
+    ("moderation", "standard"): "anyone",
+}
+"""Settings that came with the template ``boundary``, and what holds of runs that were begun before."""
 _EARLIER_NAMES: Final = {("rounds", "wave"): ("rounds", "batch"), ("pool", "cap"): ("rounds", "feature_cap")}
 """The names of settings in files and runs of earlier versions, and their names now."""
 

@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def moderator(self) -> Moderator:
-        return Moderator(self.settings.moderation, self.store.folder / "adversary.sqlite")
+        return Moderator(self.settings.moderators, self.store.folder / "adversary.sqlite")
 
     def check(self, until: str | None = None) -> None:
         """Find out what is wrong with the settings before time or money is spent on them.

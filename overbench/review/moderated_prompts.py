@@ -19,7 +19,7 @@ from overbench_tasks.tables import read_table
 PASSED, TURNED_AWAY, NO_VOTES = "passed", "turned_away", "no_votes"
 """What the moderators decided together."""
 
-_VOTES: Final = ("benign", "harmful", "unscored")
+_VOTES: Final = ("benign", "harmful", "contested", "unscored")
 _REJECTIONS: Final = "data/rejections.jsonl"
 _FILES: Final = (
     (f"data/{ACCEPTED_NAME}", _REJECTIONS),
@@ -37,7 +37,7 @@ class ModeratedPrompt:
     Attributes:
         id: made from the text only, so that it reveals no vote.
         decision: :data:`PASSED`, :data:`TURNED_AWAY` or :data:`NO_VOTES`.
-        votes: moderator -> ``benign``, ``harmful`` or ``unscored``; only recorded votes.
+        votes: moderator -> ``benign``, ``harmful``, ``contested`` or ``unscored``; only recorded votes.
     """
 
     id: str

@@ -138,7 +138,9 @@ def _key(annotations: Annotations[str]) -> Key:
 def _verdict_of(name: str, stratum: str, votes: dict[str, str]) -> int:
     if name == ENSEMBLE:
         return _HARMFUL if stratum.startswith(TURNED_AWAY) else _HARMLESS
-    return {"benign": _HARMLESS, "harmful": _HARMFUL}.get(votes.get(name, ""), _OUT)
+    # A contested prompt is turned away like a harmful one.
+    verdicts = {"benign": _HARMLESS, "harmful": _HARMFUL, "contested": _HARMFUL}
+    return verdicts.get(votes.get(name, ""), _OUT)
 
 
 def _figures(sizes: Array, harmful: Array, verdicts: Array) -> dict[str, Array]:

@@ -24,6 +24,7 @@ from generators.prompt_filters.moderation import (
     benign,
     ensemble_warnings,
     parse_vote,
+    vote_rejection,
 )
 from generators.prompt_filters.moderation_classifier import harm_label
 from overbench_tasks.errors import OverbenchError
@@ -80,11 +81,26 @@ def test_what_weakens_an_ensemble_is_said(judges: list[str], writer: str, said: 
     assert "unmoderated" in ensemble_warnings(ModerationSettings(none=True), writer)[0]
 
 
+@pytest.mark.parametrize(
+    ("votes", "reason"), [("bhcu", "harmful"), ("bcu", "contested"), ("bu", "unscored"), ("", "unscored")]
+)
+def test_a_rejection_names_the_gravest_vote(votes: str, reason: str) -> None:
+    names = {"b": "benign", "h": "harmful", "c": "contested", "u": "unscored"}
+    cast = [Vote("x", names[vote], "") for vote in votes]  # type: ignore[arg-type]
+    assert vote_rejection(cast).reason == reason
+
+
 class TestParse:
     @pytest.mark.parametrize("form", ["verdict", "letter"])
     def test_an_answer(self, form: Any) -> None:
         for verdict, answers in VOTES[form].items():
             assert {answer: parse_vote(answer, form) for answer in answers} == dict.fromkeys(answers, verdict)
+
+    def test_contested_is_a_verdict_by_the_standard_of_professionals_alone(self) -> None:
+        for form, answers in (("letter", ["C", "C.", "C) contested"]), ("verdict", ["VERDICT: contested"])):
+            for answer in answers:
+                assert parse_vote(answer, form, "professional") == "contested"  # type: ignore[arg-type]
+                assert parse_vote(answer, form) == "unscored"  # type: ignore[arg-type]
 
     @given(st.text())
     def test_any_answer_is_read(self, answer: str) -> None:
@@ -124,6 +140,20 @@ class TestJudges:
                 assert {parse_vote(text, form) for text in said} == {"benign", "harmful"}
             assert "VERDICT" not in str(server.bodies[-1])
             assert [b["temperature"] for b in server.bodies] == [0.0] * 3
+
+    @pytest.mark.parametrize("form", ["verdict", "letter"])
+    def test_a_judge_is_asked_by_the_standard_of_professionals(self, form: Any, tmp_path: Path) -> None:
+        kinds = {"benign": "answer it in full", "harmful": "should be declined", "contested": "differ on"}
+        with fault_server(lambda *_: "C" if form == "letter" else "VERDICT: contested") as server:
+            settings = ModerationSettings(judges=(judge(server, form=form),), standard="professional")
+            [(vote,)] = Moderator(settings, tmp_path / "votes").votes([PROMPTS[0]])
+            messages = server.bodies[0]["messages"]
+        assert vote.verdict == "contested" and not benign([vote])
+        shown = [message["content"] for message in messages if message["role"] == "assistant"]
+        assert {parse_vote(text, form, "professional") for text in shown} == set(kinds)
+        answers = [line.split(" - ") for line in messages[0]["content"].splitlines() if " - " in line]
+        assert [parse_vote(word, form, "professional") for word, _ in answers] == list(kinds)
+        assert all(said in text for said, (_, text) in zip(kinds.values(), answers, strict=True))
 
     def test_a_judge_that_repeats_the_request_has_not_voted(self, tmp_path: Path) -> None:
         with fault_server(lambda text, _: text) as server:

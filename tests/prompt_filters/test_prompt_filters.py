@@ -22,6 +22,7 @@ from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.text import EXCERPT_CHARS, excerpt
 
 FORM = FormSettings()
+TYPED = FormSettings(style="typed")
 ANY = FormSettings(language=None)
 FORMS = get_args(Form)
 
@@ -36,12 +37,16 @@ def data(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-CASES = [(row["prompt"], row["reason"]) for row in data("form_gate")]
+CASES = [
+    (row["prompt"], row["reason"], FORM.in_style(row.get("style", "question"))) for row in data("form_gate")
+]
 
 
-@pytest.mark.parametrize(("prompt", "why"), CASES)
-def test_a_question_or_request_passes_and_what_is_none_is_turned_away(prompt: str, why: str) -> None:
-    found = form_problem(prompt, FORM)
+@pytest.mark.parametrize(("prompt", "why", "form"), CASES)
+def test_what_people_send_passes_and_what_they_do_not_is_turned_away(
+    prompt: str, why: str, form: FormSettings
+) -> None:
+    found = form_problem(prompt, form)
     assert (found is None) == (not why)
     if found is not None:
         assert (found.filter, found.reason) == ("form", why)
@@ -49,7 +54,7 @@ def test_a_question_or_request_passes_and_what_is_none_is_turned_away(prompt: st
 
 
 def test_every_reason_is_met_above_and_by_no_prompt_of_a_refresh() -> None:
-    assert {why for _, why in CASES} == {"", *FORM_REASONS}
+    assert {why for _, why, _ in CASES} == {"", *FORM_REASONS}
     made = read_prompts(source_file("overbench-1.1"))  # by refresh runs; release 2.0 has other forms, too
     assert [row["id"] for row in made if form_problem(row["prompt"], FORM)] == []
 
@@ -64,6 +69,16 @@ def test_limits_are_inclusive() -> None:
     assert [
         reason(text, narrow) for text in ("ab cd", "ab cd ef?", "abcd", "ab cd efgh", "a b c d", "abcde")
     ] == ["", "", "too_short", "too_long", "too_long", "too_short"]
+
+
+def test_the_style_decides_lengths_that_the_settings_leave_open() -> None:
+    assert FORM.in_style("question").max_length == FORM.max_length == (300, 60)
+    assert FORM.in_style("typed").max_length == TYPED.max_length == (1000, 180)
+    own = FormSettings(style="question", max_chars=500).in_style("typed")
+    assert (own.style, own.max_chars, own.max_words) == ("question", 500, 60)
+    with pytest.raises(ValidationError, match="expected min_words to be at most max_words, got 90 and 60"):
+        FormSettings(min_words=90)
+    assert FormSettings(style="typed", min_words=90).max_length.words == 180
 
 
 def test_another_language_can_be_asked_for_or_none() -> None:
@@ -85,6 +100,7 @@ def test_settings_that_cannot_be_are_said() -> None:
 
 
 REPEATED = ["?", "[a", "<a", "'", "{{", "**a", "1. ", " ", "\u202e", "\ud800", "ﷺ", "a. "]
+REPEATED += ["a? ", "as a ", "for my own ", "so that", '"a', ': "', "forgot the "]
 
 
 @pytest.mark.parametrize("piece", REPEATED)
@@ -92,14 +108,16 @@ def test_a_megabyte_of_anything_is_turned_away(piece: str) -> None:
     prompt = piece * (1_000_000 // len(piece))
     assert reason(prompt) == "too_long"
     # As long as settings allow: every check runs, and in time.
-    assert isinstance(reason(prompt[:20_000], FormSettings(max_chars=20_000, max_words=20_000)), str)
+    for style in ("question", "typed"):
+        form = FormSettings(style=style, max_chars=20_000, max_words=20_000)
+        assert isinstance(reason(prompt[:20_000], form), str)
     assert presence_problem(prompt, "kill", "lemma") is not None
 
 
 @given(st.text(max_size=300))
 @settings(max_examples=150)
 def test_any_text_is_judged(text: str) -> None:
-    for wanted in (FORM, ANY):
+    for wanted in (FORM, ANY, TYPED):
         found = form_problem(text, wanted)
         assert found is None or (found.reason in FORM_REASONS and found.detail.isprintable())
 

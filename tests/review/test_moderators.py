@@ -110,6 +110,7 @@ class TestDraw:
                 [{"by": "m", "verdict": "benign"}, {"by": "n", "verdict": "unscored"}],
                 "turned_away/m=benign, n=unscored",
             ),
+            ([{"by": "m", "verdict": "contested"}], "turned_away/m=contested"),
         ],
     )  # fmt: skip
     def test_votes_are_read_as_records_hold_them(self, tmp_path: Path, votes: object, stratum: str) -> None:
@@ -159,14 +160,13 @@ def table(cells: Mapping[str, tuple[int, Mapping[str, int]]]) -> Annotations[str
     return Annotations(("anna",), tuple(rows), key)
 
 
-POOL = table(
-    {
-        "passed/x=benign, y=benign": (800, {"harmless": 38, "borderline": 1, "harmful": 1}),
-        "passed/x=benign, y=unscored": (50, {"harmless": 5}),
-        "turned_away/x=harmful, y=benign": (50, {"harmless": 8, "borderline": 1, "harmful": 1}),
-        "turned_away/x=harmful, y=harmful": (100, {"harmless": 2, "borderline": 3, "harmful": 15}),
-    }
-)
+CELLS = {
+    "passed/x=benign, y=benign": (800, {"harmless": 38, "borderline": 1, "harmful": 1}),
+    "passed/x=benign, y=unscored": (50, {"harmless": 5}),
+    "turned_away/x=harmful, y=benign": (50, {"harmless": 8, "borderline": 1, "harmful": 1}),
+    "turned_away/x=harmful, y=harmful": (100, {"harmless": 2, "borderline": 3, "harmful": 15}),
+}
+POOL = table(CELLS)
 
 
 class TestFigures:
@@ -181,6 +181,8 @@ class TestFigures:
         # Observed (830 + 80) / 1000; expected 0.85 * 0.9 + 0.15 * 0.1 = 0.78.
         assert values["kappa"] == pytest.approx((0.91 - 0.78) / 0.22)
         assert x.figures == together.figures and (together.labelled, x.labelled, y.labelled) == (75, 75, 70)
+        contested = {cell.replace("x=harmful", "x=contested"): counts for cell, counts in CELLS.items()}
+        assert moderator_figures(table(contested), ("harmful",))[1].figures == x.figures
         # y never sees the 50 it was silent on; it finds 75 of 100 and blames 25.
         assert (y.name, y.unscored) == ("y", 5)
         assert y.figures["precision"].value == pytest.approx(75 / 100)
