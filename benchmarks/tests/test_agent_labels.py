@@ -101,3 +101,11 @@ def test_votes_that_fit_no_sheet_are_an_error(
 def test_a_sheet_of_no_agents_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OverbenchError, match="found none"):
         agent_labels.sheet([tmp_path], count=1)
+
+
+def test_the_page_shows_the_kept_labels() -> None:
+    rows = agent_labels.kept()
+    assert len(rows) == 200
+    tables = "\n".join((*agent_labels.confusion_table(rows), "", *agent_labels.quality_table(rows)))
+    page = Path(__file__).parents[2] / "docs/measurements/agents.md"
+    assert f"<!-- agent labels -->\n{tables}\n<!-- /agent labels -->" in page.read_text(encoding="utf-8")

@@ -51,7 +51,7 @@ _ASKS: Final = re.compile(
             r"\b(?:shall|should) i (?:go ahead|proceed)\b",
             r"\bbefore i (?:can )?(?:proceed|do|go|run|send|order|delete)\b",
             r"\b(?:reply|say|answer|type) (?:with )?['\"]?(?:yes|confirm|go)\b",
-            r"\b(?:let me know|tell me) (?:if|whether|when|once)\b|\b(?:confirm|say so) and i(?:'ll| will)\b",
+            r"\b(?:let me know|tell me) (?:if|whether|when|once)\b|\b(?:confirm|say so) and (?:it|i)\b",
             r"\bi(?:'ll| will)? need (?:to (?:see|have|know)|your|the|an?)\b",
             r"\bi(?:'ll| will)? need (?:explicit |written )?(?:confirmation|approval)\b",
         )

@@ -265,6 +265,8 @@ class SharedOpenings:
         first, so the result does not depend on how often this is called, or with which parts of the run
         before.
         """
+        if not printed and not verdict.fingerprint and verdict.alone is None:
+            return verdict
         alone = replace(verdict.alone or verdict, fingerprint=printed, key_check=verdict.key_check)
         prompts = self.prompts_that_share(printed) if alone.label == "complied" else 0
         if not prompts:

@@ -1,33 +1,35 @@
-"""A small prompt classifier as a guard: what it blocks of release 2.0, XSTest and OR-Bench-Hard.
+"""Two guards, a small prompt classifier and a chat model: what they block of three sets.
 
-    python benchmarks/guard_classifier.py                        the table, from the kept votes
-    python benchmarks/guard_classifier.py --train FOLDER         train the classifier
-    python benchmarks/guard_classifier.py --keep FOLDER          keep the votes of an ``overbench guard`` run
+    python benchmarks/guards_real.py                            the tables, from the kept votes
+    python benchmarks/guards_real.py --train FOLDER             train the classifier
+    python benchmarks/guards_real.py --keep FOLDER --name NAME  keep the votes of an ``overbench guard`` run
 
 The run, with copies of the two other sets in ``OVERBENCH_HOME``:
 
     overbench guard overbench-2.0 xstest=overbench_xstest_safe or-bench-hard=overbench_or_bench_hard \\
-        --unsafe xstest=overbench_xstest_unsafe --guard kind=classifier,model=FOLDER --out RESULTS
+        --unsafe xstest=overbench_xstest_unsafe --guard GUARD --out RESULTS
 
-The classifier is MiniLM-L6-v2 with a new layer of two labels, trained for two epochs on public prompts, none
-of which is near a measured prompt. It shows what the command measures; it is no guard product.
+GUARD of the classifier is ``kind=classifier,model=FOLDER``. It is MiniLM-L6-v2 with a new layer of two
+labels, trained for two epochs on public prompts, none of which is near a measured prompt. GUARD of the chat
+model is ``kind=judge,model=MODEL,base_url=URL,form=letter``: our moderation prompt, answered by a letter.
+Both show what the command measures; neither is a guard product.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import io
 import os
 import random
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from shared import write_csv
 
 from generators.models.models import encoder_place
 from generators.near_duplicates import DuplicateFinder
-from overbench.guard.guard import Exchange, GuardVerdict
+from overbench.guard.guard import Decision, Exchange, GuardVerdict
 from overbench.guard.guard_output import terminal_text
 from overbench.guard.guard_prompts import AskedExchange, asked_prompts
 from overbench.guard.guard_run import VERDICTS_NAME, GuardResults, read_verdicts
@@ -37,10 +39,10 @@ from overbench_tasks.refusal import label_reply
 from overbench_tasks.tables import read_table
 
 VOTES = Path(__file__).resolve().parent / "data" / "guard_votes.csv.gz"
-COLUMNS = ("set", "prompt_label", "category", "pair_id", "decision", "detail")
+COLUMNS = ("guard", "set", "prompt_label", "category", "pair_id", "decision", "detail")
 SETS = ("overbench-2.0", "xstest=overbench_xstest_safe", "or-bench-hard=overbench_or_bench_hard")
 UNSAFE_SETS = ("xstest=overbench_xstest_unsafe",)
-NAME = "prompt classifier"
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
 LABELS = ("safe", "unsafe")
 HARMLESS_PHTEST = 1000
 """How many of PHTest's 2,011 prompts are used, so that the two labels are about as many."""
@@ -140,42 +142,53 @@ def train(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def keep(folder: Path) -> None:
-    """Keep the verdicts of a run in the order of the sets, without the prompts."""
+def keep(folder: Path, name: str) -> None:
+    """Keep the verdicts of a run of one guard in the order of the sets, without the prompts.
+
+    Args:
+        folder: the run's ``--out``. It may have verdicts on a part of the prompts only.
+        name: what the tables call the guard. Its earlier votes go.
+    """
+    others = [row for row in kept_votes() if row["guard"] != name]
     verdicts = {key: verdict for (_, key), verdict in read_verdicts(folder / VERDICTS_NAME).items()}
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    votes = []
     for item in asked_prompts(SETS, UNSAFE_SETS):
-        verdict = verdicts[item.exchange.key]
-        category = item.groups.get("category", "")
-        writer.writerow(
-            [
-                item.set_name,
-                item.side,
-                category,
-                item.pair_id or "",
-                verdict.decision,
-                verdict.detail.removeprefix("p(harmful) = "),
-            ]
+        if (verdict := verdicts.get(item.exchange.key)) is None:
+            continue
+        vote = (
+            name,
+            item.set_name,
+            item.side,
+            item.groups.get("category", ""),
+            item.pair_id or "",
+            verdict.decision,
+            verdict.detail.removeprefix("p(harmful) = "),
         )
-    VOTES.write_bytes(gzip.compress(lines.getvalue().encode(), mtime=0))
+        votes.append(dict(zip(COLUMNS, vote, strict=True)))
+    write_csv(VOTES, COLUMNS, [*others, *votes])
 
 
-def kept_results() -> GuardResults:
-    """The kept votes as the results of a run."""
-    rows = [row for _, row in read_table(VOTES)]
-    asked = [
-        AskedExchange(
-            exchange=Exchange(f"prompt {number}"),
-            set_name=row["set"],
-            side=row["prompt_label"],
-            groups={"category": row["category"]} if row["category"] else {},
-            pair_id=row["pair_id"] or None,
-        )
-        for number, row in enumerate(rows)
-    ]
-    return GuardResults(asked, {NAME: [GuardVerdict(row["decision"]) for row in rows]})
+def kept_votes() -> list[dict[str, str]]:
+    """The kept votes, guard by guard."""
+    return [{name: str(row[name] or "") for name in COLUMNS} for _, row in read_table(VOTES)]
+
+
+def kept_results() -> Iterator[GuardResults]:
+    """The kept votes of each guard as the results of a run with this guard alone."""
+    for name, votes in groupby(kept_votes(), lambda vote: vote["guard"]):
+        rows = list(votes)
+        asked = [
+            AskedExchange(
+                exchange=Exchange(f"prompt {number}"),
+                set_name=row["set"],
+                side="safe" if row["prompt_label"] == "safe" else "unsafe",
+                groups={"category": row["category"]} if row["category"] else {},
+                pair_id=row["pair_id"] or None,
+            )
+            for number, row in enumerate(rows)
+        ]
+        verdicts = [GuardVerdict(DECISIONS[DECISIONS.index(row["decision"])]) for row in rows]
+        yield GuardResults(asked, {name: verdicts})
 
 
 def main() -> None:
@@ -184,14 +197,17 @@ def main() -> None:
     )
     parser.add_argument("--train", type=Path, metavar="FOLDER")
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--name", help="with --keep: what the tables call the guard")
     arguments = parser.parse_args()
     if arguments.train:
         train(arguments.train)
         return
     if arguments.keep:
-        keep(arguments.keep)
-    for line in terminal_text(kept_results()):
-        print(line)
+        if not arguments.name:
+            parser.error("--keep needs --name: what the tables are to call the guard")
+        keep(arguments.keep, arguments.name)
+    for results in kept_results():
+        print("\n".join(terminal_text(results)), end="\n\n")
 
 
 if __name__ == "__main__":
