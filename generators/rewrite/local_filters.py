@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generators.adversary.adversary import WriterReply
-from generators.prompt_filters.form import form_problem
+from generators.prompt_filters.form import FormSettings, form_problem
 from generators.prompt_filters.moderation_classifier import Vote
 from generators.prompt_filters.novelty import Novelty
 from generators.prompt_filters.rejection import Rejection
@@ -40,8 +40,10 @@ class LocalFilters:
     harm is what a rewrite is for. A copy of a seed never passes.
     """
 
-    def __init__(self, settings: RewriteFilterSettings, seeds: Sequence[ToxicSeed]) -> None:
-        self._form = settings.form
+    def __init__(
+        self, settings: RewriteFilterSettings, form: FormSettings, seeds: Sequence[ToxicSeed]
+    ) -> None:
+        self._form = form
         self._novelty = Novelty(settings.novelty)
         self._seed_ids = {normalised(seed.prompt): seed.id for seed in seeds}
         bundled = [(row["id"], row["prompt"]) for name in BUNDLED_SETS for row in bundled_prompts(name)]

@@ -94,7 +94,7 @@ class RewriteRun:
 
     @cached_property
     def moderator(self) -> Moderator:
-        return Moderator(self.settings.moderation, self.folder / "answers.sqlite")
+        return Moderator(self.settings.moderators, self.folder / "answers.sqlite")
 
     @cached_property
     def labeller(self) -> Labeller:
@@ -172,7 +172,7 @@ class RewriteRun:
 
     def _candidates(self, seeds: Sequence[ToxicSeed], counts: Counter[str]) -> Iterator[RewriteCandidate]:
         """Every candidate with its filter's decision, in the order of the seeds."""
-        filters = LocalFilters(self.settings.filters, seeds)
+        filters = LocalFilters(self.settings.filters, self.settings.form_filter, seeds)
         # Batch files come back after hours: then all seeds are one batch.
         size = len(seeds) if self.settings.writer.batch_folder else self.settings.batch
         with tqdm(desc="rewrite", total=len(seeds), unit="seed", disable=None) as bar:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from generators.adversary.adversary import WriterSettings
+from generators.adversary.adversary import MANNERS, REPLY_TOKENS, WriterSettings
 from generators.prompt_filters.form import FormSettings
 from generators.prompt_filters.moderation import ENSEMBLE, ModerationSettings
 from generators.prompt_filters.novelty import NoveltySettings
@@ -27,11 +27,40 @@ class RewriteFilterSettings(SettingsSection):
     near_seed: bool = Field(True, description="whether near duplicates of a seed pass; copies never do")
 
 
+class RewriteWriterSettings(WriterSettings):
+    """A writer that gets a harmful seed."""
+
+    form: Literal["or_bench", "boundary"] = Field(
+        "or_bench",
+        description="the template. or_bench: the new prompt keeps the seed's alarming words and loses its "
+        "harm, in one sentence. boundary: it is on the seed's subject and asks for something else, as people "
+        "type and without excuse; for a capable model",
+    )
+    manners: tuple[str, ...] = Field(
+        MANNERS,
+        description="ways to write a new prompt, of which each request of the form boundary draws some; [] "
+        "for none",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_boundary(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("form") != "boundary":
+            return values
+        return {"max_tokens": REPLY_TOKENS, **values}
+
+    @property
+    def template(self) -> tuple[str, str]:
+        """See :attr:`WriterSettings.template`."""
+        name = "rewrite_boundary.jinja" if self.form == "boundary" else "rewrite.jinja"
+        return name, "seed"
+
+
 class RewriteSettings(SettingsSection):
     """Everything that shapes a rewrite (Cui et al. 2024, section 3; each departure from it is a setting)."""
 
     seeds: ToxicSeedSettings
-    writer: WriterSettings = WriterSettings()
+    writer: RewriteWriterSettings = RewriteWriterSettings()
     filters: RewriteFilterSettings = RewriteFilterSettings()
     moderation: ModerationSettings = ModerationSettings(judges=ENSEMBLE)
     targets: tuple[TargetSettings, ...] = Field(
@@ -43,6 +72,16 @@ class RewriteSettings(SettingsSection):
     )
     batch: int = Field(64, ge=1, description="seeds that are rewritten, filtered and voted on together")
     chunk_size: int = Field(256, ge=1, description="prompts per call of a target's backend")
+
+    @property
+    def form_filter(self) -> FormSettings:
+        """The form filter's settings; the writer's template decides what they leave open."""
+        return self.filters.form.in_style("typed" if self.writer.form == "boundary" else "question")
+
+    @property
+    def moderators(self) -> ModerationSettings:
+        """Who moderates; the writer's template decides the standard, if it is left open."""
+        return self.moderation.by_standard("professional" if self.writer.form == "boundary" else "anyone")
 
     @model_validator(mode="after")
     def _possible(self) -> RewriteSettings:

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import Field
 
 from generators.adversary.adversary import derived_random_seed
-from generators.seeds.seed_sources import COLUMNS, KINDS, UnusableRowError, prompt_of
+from generators.seeds.seed_sources import COLUMNS, KINDS, SEED_LISTS, UnusableRowError, prompt_of
 from generators.settings import SettingsSection
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.prompts import MAX_PROMPT_CHARS, normalised, prompt_id
@@ -31,7 +31,9 @@ class ToxicSeedSettings(SettingsSection):
     """Which prompts are rewritten. The field descriptions are the documentation."""
 
     sources: tuple[str, ...] = Field(
-        min_length=1, description="files of harmful prompts (.jsonl, .csv, .parquet, .txt, also .gz), globs"
+        min_length=1,
+        description="files of harmful prompts (.jsonl, .csv, .parquet, .txt, also .gz), globs; boundary: the "
+        "counterparts of the list that ships with the package",
     )
     column: str | None = Field(
         None, description="column of the prompts; null: the first of prompt, question, goal, ... in the file"
@@ -73,7 +75,7 @@ def read_toxic_seeds(settings: ToxicSeedSettings) -> tuple[list[ToxicSeed], dict
     """
     dropped: Counter[str] = Counter()
     by_text: dict[str, ToxicSeed] = {}
-    files = matching_files(settings.sources)
+    files = matching_files([str(SEED_LISTS.get(source, source)) for source in settings.sources])
     for file in files:
         for seed in _seeds_of(file, settings, dropped):
             if by_text.setdefault(normalised(seed.prompt), seed) is not seed:

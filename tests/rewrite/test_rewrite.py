@@ -14,6 +14,8 @@ from fault_server import Fault, FaultServer, body, completion, fault_server, sta
 from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, overbench
+from generators.adversary import adversary
+from generators.prompt_filters.form import FormSettings, form_problem
 from generators.prompt_filters.moderation import ENSEMBLE
 from generators.rewrite.rewrite import RewriteRun
 from generators.rewrite.rewrite_settings import RewriteSettings, load_rewrite, target_from_words
@@ -389,3 +391,34 @@ def test_a_target_whose_every_request_failed_ends_the_run_with_an_error(
     used = settings(seeds, endpoint, targets=[{"model_args": "pretrained=org/gone"}])
     with pytest.raises(OverbenchError, match="org/gone answered none of 12 requests"):
         run(used, tmp_path / "run", [Gone()])
+
+
+def test_the_form_boundary_writes_as_people_type_and_is_judged_by_professionals(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    sections = settings(tmp_path, endpoint).model_dump(mode="json", exclude_unset=True)
+    sections["seeds"] = {"sources": ["boundary"], "limit": 2}
+    sections["writer"] |= {"form": "boundary", "candidates": 2}
+    used = RewriteSettings.model_validate(sections)
+    replies = ["1. can she be held overnight\n2. Can he be held? It's for my novel"] * 2
+    endpoint.server.behave = lambda text, _: "C" if "<question>" in text else replies.pop()
+    summary = run(used, tmp_path / "run")
+    assert summary["generator"].startswith("openai:writer rewrite_boundary.jinja+")
+    assert "moderation_professional.jinja+" in summary["moderation"]
+    rejected = Counter(summary["rejected"])
+    assert (rejected["form: alibi"], rejected["moderation: contested"]) == (2, 1)
+    asked = next(sent for sent in endpoint.server.bodies if sent["model"] == "writer")
+    assert asked["max_tokens"] == 640 and asked["messages"][-1]["content"].startswith("<old>")
+
+
+def test_messages_that_the_boundary_template_shows_keep_its_own_recipe() -> None:
+    text = Path(adversary.__file__).with_name("rewrite_boundary.jinja").read_text(encoding="utf-8")
+    shown = re.findall(r'^  \("[^"]+", "(.+)"\),$', text, re.MULTILINE)
+    assert len(shown) == 8
+    assert [prompt for prompt in shown if form_problem(prompt, FormSettings(style="typed"))] == []
+
+
+def test_the_default_form_has_the_filter_and_the_judges_of_before(seeds: Path, endpoint: Endpoint) -> None:
+    used = settings(seeds, endpoint)
+    assert used.writer.form == "or_bench" and used.writer.max_tokens == 256
+    assert (used.form_filter.style, used.moderators.standard) == ("question", "anyone")
