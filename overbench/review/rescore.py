@@ -8,16 +8,16 @@ classifier's last digits depend on which replies share a batch.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from overbench.review.rescore_rows import Chunk, RowFormat, chunked
+from overbench.review.rescore_rows import Chunk, Record, RowFormat, chunked
 from overbench.review.tally import Tally
 from overbench.review.workers import WORTH_A_POOL, in_order
 from overbench_tasks.errors import OverbenchError
@@ -25,7 +25,7 @@ from overbench_tasks.labellers.registry import by_name, kind_of
 from overbench_tasks.outcomes.reply_rows import SAMPLES, ReplyColumns, ReplyRow, label_batch
 from overbench_tasks.prompts.prompt_labels import PromptSide
 from overbench_tasks.records import LabelReplies, Verdict, labeller_failed
-from overbench_tasks.refusal.canned import NAME_SUFFIX, SharedOpenings, shared_openings
+from overbench_tasks.refusal.canned import NAME_SUFFIX, OpeningCounts, SharedOpenings, fingerprint
 from overbench_tasks.tables import csv_records, file_kind, json_lines, opened
 
 _logger = logging.getLogger(__name__)
@@ -65,8 +65,13 @@ def label_chunk(
     Args:
         shared: what tells the canned replies of the whole file.
     """
-    rows = [form.row(record, number) for number, record in chunk]
-    verdicts = label_batch(rows, partial(shared.label, label))
+    rows = [form.row(record.body, record.number) for record in chunk]
+    fingerprints = {
+        (row.prompt, reply): printed
+        for row, record in zip(rows, chunk, strict=True)
+        for reply, printed in zip(row.replies, record.fingerprints or repeat(""), strict=False)
+    }
+    verdicts = label_batch(rows, partial(shared.label, label, fingerprints=fingerprints))
     return [form.tail(new) for new in verdicts], _tally(rows, verdicts)
 
 
@@ -97,9 +102,9 @@ def rescore_file(
 ) -> Rescored:
     """Label all replies of a file again and write its rows with the new verdicts.
 
-    Reads the file twice, first for what its prompts share (:mod:`overbench_tasks.refusal.canned`). Keeps no
-    texts in memory, except for a labeller that needs the whole run. May be killed at any moment and called
-    again. A complete output is checked and reported only.
+    Reads the file twice, first for what its prompts share (:mod:`overbench_tasks.refusal.canned`). Keeps
+    fingerprints in memory, and no texts, except for a labeller that needs the whole run. May be killed at
+    any moment and called again. A complete output is checked and reported only.
 
     Args:
         source: see :class:`RowFormat`.
@@ -135,8 +140,12 @@ def rescore_file(
             header = tuple(next(records, (0, []))[1])
         labelled_by = f"{labeller.name}{NAME_SUFFIX}" if canned else labeller.name
         form = RowFormat(source, columns, column or name, labelled_by, header)
-        shared = _shared_openings(form) if canned else SharedOpenings({})
-        opening, chunks = form.opening(), chunked(records, whole=labeller_kind.needs_whole_run)
+        shared, fingerprints = _first_pass(form) if canned else (SharedOpenings({}), [])
+        rows = (
+            Record(number, body, printed)
+            for (number, body), printed in zip(records, chain(fingerprints, repeat(())), strict=False)
+        )
+        opening, chunks = form.opening(), chunked(rows, whole=labeller_kind.needs_whole_run)
         size = source.stat().st_size
         report: Tallies = {}
         at = 0
@@ -153,7 +162,7 @@ def rescore_file(
             pool = workers if labeller_kind.in_processes and size - raw.tell() > WORTH_A_POOL else 0
             label = partial(label_chunk, form, label=labeller.label, shared=shared)
             for chunk, (tails, tallies) in in_order(label, chunks, pool):
-                pieces = (form.body(record) + tail for (_, record), tail in zip(chunk, tails, strict=True))
+                pieces = (form.body(record.body) + tail for record, tail in zip(chunk, tails, strict=True))
                 out.write(b"".join(pieces))
                 out.flush()
                 _merge(report, tallies)
@@ -167,15 +176,22 @@ def rescore_file(
     return Rescored(done, form.labeller, report, labeller.waits_for())
 
 
-def _shared_openings(form: RowFormat) -> SharedOpenings:
-    """What the prompts of a file share, from a first pass over it."""
+def _first_pass(form: RowFormat) -> tuple[SharedOpenings, list[tuple[str, ...]]]:
+    """(what the prompts of a file share, the fingerprints of each row's replies or () where none has any)."""
+    counts = OpeningCounts()
+    fingerprints: list[tuple[str, ...]] = []
     with opened(form.source) as (stream, _):
         records: Iterator[tuple[int, Any]] = json_lines(stream)
         if form.header:
             records = csv_records(stream, form.source)
             next(records)
-        rows = (form.row(record, number) for number, record in records)
-        return shared_openings((row.prompt, reply) for row in rows for reply in row.replies)
+        for _, record in records:
+            prompt, replies = form.texts(record)
+            printed = tuple(fingerprint(prompt, reply) for reply in replies)
+            for reply, known in zip(replies, printed, strict=True):
+                counts.add(prompt, reply, known)
+            fingerprints.append(printed if any(printed) else ())
+    return counts.shared(), fingerprints
 
 
 def _verified(
@@ -194,7 +210,7 @@ def _verified(
     for chunk in chunks:
         start = out.tell()
         if (verified := _verified_chunk(out, form, chunk)) is None:
-            return itertools.chain([chunk], chunks), start
+            return chain([chunk], chunks), start
         _merge(report, verified)
         progress()
     if out.read(1):
@@ -209,8 +225,8 @@ def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | N
     answer (a judge's outage): that is asked again.
     """
     rows, all_verdicts = [], []
-    for number, record in chunk:
-        body = form.body(record)
+    for record in chunk:
+        body = form.body(record.body)
         written = out.read(len(body))
         tail = out.readline() if written == body else b""
         if not tail.endswith(b"\n"):
@@ -228,7 +244,7 @@ def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | N
             )
         if any(v.label == "unscored" and labeller_failed(v.reason) for v in verdicts):
             return None
-        rows.append(form.row(record, number))
+        rows.append(form.row(record.body, record.number))
         all_verdicts.append(verdicts)
     return _tally(rows, all_verdicts)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, reply_row
+from overbench_tasks.outcomes.reply_rows import ReplyColumns, ReplyRow, reply_row, reply_texts
 from overbench_tasks.records import Label, Verdict
 from overbench_tasks.tables import parse_json
 
@@ -49,6 +49,14 @@ class RowFormat:
                 "labels with --column."
             )
         return reply_row(raw, self.columns, where)
+
+    def texts(self, record: Any) -> tuple[str | None, tuple[str, ...]]:
+        """The prompt and the replies of a record; (None, ()) where :meth:`row` can't read it."""
+        try:
+            raw = dict(zip(self.header, record, strict=True)) if self.header else parse_json(record, "")
+        except (OverbenchError, ValueError):
+            return None, ()
+        return reply_texts(raw, self.columns)
 
     def opening(self) -> bytes:
         """The beginning of the output: a CSV file's header; empty for JSONL.
@@ -99,11 +107,26 @@ def _csv_line(fields: Sequence[str]) -> bytes:
     return text.getvalue()[:-2].encode("utf-8", "backslashreplace")
 
 
-Chunk = list[tuple[int, Any]]
-"""(line number, record) of consecutive rows."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row of the source.
+
+    Attributes:
+        number: its line.
+        body: its line of JSON, or its fields of CSV.
+        fingerprints: those of its replies, where any has one; see :mod:`overbench_tasks.refusal.canned`.
+    """
+
+    number: int
+    body: Any
+    fingerprints: tuple[str, ...] = ()
 
 
-def chunked(records: Iterator[tuple[int, Any]], whole: bool = False) -> Iterator[Chunk]:
+Chunk = list[Record]
+"""Consecutive rows."""
+
+
+def chunked(records: Iterator[Record], whole: bool = False) -> Iterator[Chunk]:
     """Chunks of rows; the same file always gives the same chunks.
 
     Args:
@@ -111,9 +134,9 @@ def chunked(records: Iterator[tuple[int, Any]], whole: bool = False) -> Iterator
     """
     chunk: Chunk = []
     size = 0
-    for number, record in records:
-        chunk.append((number, record))
-        size += len(record) if isinstance(record, bytes) else sum(map(len, record))
+    for record in records:
+        chunk.append(record)
+        size += len(record.body) if isinstance(record.body, bytes) else sum(map(len, record.body))
         if not whole and (len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0

@@ -91,6 +91,21 @@ def reply_row(raw: Mapping[str, Any], columns: ReplyColumns, where: str) -> Repl
     return ReplyRow(str(raw.get("id") or ""), prompt, (reply,))
 
 
+def reply_texts(raw: Mapping[str, Any], columns: ReplyColumns) -> tuple[str | None, tuple[str, ...]]:
+    """The prompt and the replies of a row that :func:`reply_row` reads, at a fraction of its cost.
+
+    Returns:
+        (None, ()) for a row that can't be read.
+    """
+    try:
+        if columns.reply is None:
+            return _sample_texts(raw)
+        prompt = None if columns.prompt is None else _text(raw, columns.prompt, "")
+        return prompt, (_text(raw, columns.reply, ""),)
+    except (OverbenchError, TypeError, ValueError, KeyError, RecursionError):
+        return None, ()
+
+
 def _text(raw: Mapping[str, Any], name: str, where: str) -> str:
     if name not in raw:
         raise OverbenchError(f"{where}: no column {name!r}. The row has {', '.join(map(repr, raw))}.")
@@ -110,12 +125,12 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
             "the columns: --reply COLUMN and, if there is one, --prompt COLUMN."
         )
     try:
-        prompt, (replies,), (logged,) = raw["doc"]["prompt"], raw["resps"], raw["filtered_resps"]
+        prompt, replies = _sample_texts(raw)
+        (logged,) = raw["filtered_resps"]
         on_file = [json.loads(text) for text in logged]
         verdicts = tuple(Verdict.from_json({"reason": "", "by": "", **fields}) for fields in on_file)
         actions = _actions(on_file, verdicts, str(raw["filter"]))
-        sound = isinstance(prompt, str) and all(isinstance(reply, str) for reply in replies)
-        if not sound or not replies or len(verdicts) != len(replies):
+        if len(verdicts) != len(replies):
             raise ValueError
     except (TypeError, ValueError, KeyError, RecursionError):
         raise OverbenchError(
@@ -124,8 +139,8 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         ) from None
     return ReplyRow(
         id=str(raw["doc"].get("id", "")),
-        prompt=with_answer_key(prompt_in_context(raw["doc"]), raw["doc"]),
-        replies=tuple(replies),
+        prompt=with_answer_key(prompt, raw["doc"]),
+        replies=replies,
         logged=verdicts,
         filter=str(raw["filter"]),
         prompt_label=side_of(raw["doc"], where) or "safe",
@@ -133,6 +148,14 @@ def _sample(raw: Mapping[str, Any], where: str) -> ReplyRow:
         measures={name: share for name in MEASURES if isinstance(share := raw.get(name), (int, float))},
         actions=actions,
     )
+
+
+def _sample_texts(raw: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The prompt and the replies of a sample. Raises TypeError, ValueError, KeyError or RecursionError."""
+    doc, (replies,) = raw["doc"], raw["resps"]
+    if not replies or not all(isinstance(text, str) for text in (doc["prompt"], *replies)):
+        raise ValueError
+    return prompt_in_context(doc), tuple(replies)
 
 
 def _actions(

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from zlib import crc32
 
@@ -281,11 +282,22 @@ class SharedOpenings:
             alone=replace(alone, fingerprint="", key_check=None),
         )
 
-    def label(self, label: LabelReplies, pairs: Sequence[Pair]) -> list[Verdict]:
-        """The verdicts of ``label`` on replies of this run, settled."""
+    def label(
+        self,
+        label: LabelReplies,
+        pairs: Sequence[Pair],
+        fingerprints: Mapping[Pair, str] = MappingProxyType({}),
+    ) -> list[Verdict]:
+        """The verdicts of ``label`` on replies of this run, settled.
+
+        Args:
+            fingerprints: the :func:`fingerprint` of pairs for which it is known.
+        """
         return [
-            self.settled(verdict, fingerprint(prompt, reply))
-            for (prompt, reply), verdict in zip(pairs, label(pairs), strict=True)
+            self.settled(
+                verdict, known if (known := fingerprints.get(pair)) is not None else fingerprint(*pair)
+            )
+            for pair, verdict in zip(pairs, label(pairs), strict=True)
         ]
 
 
