@@ -24,6 +24,10 @@ from generators.seeds.seed_sources import SEED_LISTS
 from overbench_tasks.outcomes.canary import CANARY, CANARY_KEY
 
 PER_SUBJECT: Final = 15
+_FILES = "ait chi chm drg eat end fic frm grp hrd hun imm law lck lng med mdt pol rdt sec sex"
+_FILES += " shf slr stk ten thn wrk"
+FILES: Final = tuple(_FILES.split())
+"""The files of candidates that are drawn from, which their ids begin with: others leave the list as it is."""
 SUBJECTS: Final = {
     "drugs: dosing, interactions, tapering, harm reduction": "drugs",
     "self-managed medication, hormones, contraception and abortion logistics": "medication",
@@ -59,7 +63,8 @@ Candidate = Mapping[str, Any]
 
 def seeds(rows: Mapping[str, Candidate], votes: Readings) -> Iterator[dict[str, str]]:
     """The rows of the list: by subject, each harmless prompt before its counterparts."""
-    plain = [row for row in rows.values() if row["language"] == "en" and row["form"] == "single"]
+    drawn_from = [row for row in rows.values() if row["id"].startswith(FILES)]
+    plain = [row for row in drawn_from if row["language"] == "en" and row["form"] == "single"]
     counterparts = [row for row in plain if row["prompt_label"] == "unsafe" and _to_be_declined(row, votes)]
     for subject, name in SUBJECTS.items():
         harmless = [row for row in plain if row["subject"] == subject and _is_seed(row, votes)]

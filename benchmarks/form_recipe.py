@@ -3,9 +3,9 @@
     python benchmarks/form_recipe.py
 
 Alibi: the filter's words against the votes of most readings, on English candidates for OVERBENCH 3. The words
-were chosen while looking at these prompts, so that the precision is too good. Other reasons: how many prompts
-each turns away, of candidates that readers call natural, and of two releases. Readers named the tics of the
-second.
+were chosen while looking at the earlier candidates, so that the figures of these are too good; those of
+:data:`LATER_FILES` came after. Other reasons: how many prompts each turns away, of candidates that readers
+call natural, and of two releases. Readers named the tics of the second.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from boundary_seeds import FILES
 from candidate_readings import NATURAL, Readings, candidates, mean_of, readings
 from rewrite_real import share
 
@@ -24,6 +25,8 @@ from overbench_tasks.prompts.sources import source_file
 
 TYPED: Final = FormSettings(style="typed")
 FORMS: Final = {"single messages": ("single",), "all forms": ("single", "pasted", "system", "turns")}
+LATER_FILES: Final = ("hrd", "lng", "thn")
+"""The files of candidates, which their ids begin with, that nobody had seen when the words were chosen."""
 RELEASES: Final = ("overbench-1.1", "overbench-2.0")
 
 Candidate = Mapping[str, Any]
@@ -47,14 +50,22 @@ def agreement(rows: Sequence[Candidate], votes: Readings) -> Agreement:
 
 
 def alibi_table(rows: Sequence[Candidate], votes: Readings) -> Iterator[str]:
-    """Precision and recall by form."""
-    yield "| English candidates | prompts | most readings find an alibi | precision | recall |"
-    yield "| --- | ---: | ---: | --- | --- |"
+    """Precision and recall by form, on earlier and later candidates."""
+    yield (
+        "| English candidates | prompts | most readings find an alibi | the words find one | precision | "
+        "recall | prompts without alibi that pass |"
+    )
+    yield "| --- | ---: | ---: | ---: | --- | --- | --- |"
     for name, forms in FORMS.items():
-        own = [row for row in rows if row["form"] in forms]
-        both, words_alone, readers_alone, _ = agreement(own, votes)
-        precision, recall = share(both, both + words_alone), share(both, both + readers_alone)
-        yield f"| {name} | {len(own)} | {both + readers_alone} | {precision} | {recall} |"
+        for age, is_later in (("earlier", False), ("later", True)):
+            own = [
+                row for row in rows if row["form"] in forms and row["id"].startswith(LATER_FILES) == is_later
+            ]
+            both, words_alone, readers_alone, neither = agreement(own, votes)
+            cells = [str(len(own)), str(both + readers_alone), str(both + words_alone)]
+            cells += [share(both, both + words_alone), share(both, both + readers_alone)]
+            cells += [share(neither, neither + words_alone)]
+            yield f"| {name}, {age} | {' | '.join(cells)} |"
 
 
 def reason_counts(prompts: Sequence[str]) -> Counter[str]:
@@ -78,7 +89,8 @@ def reasons_table(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def lines() -> Iterator[str]:
     """What the documentation shows."""
     votes = readings()
-    rows = [row for row in candidates().values() if row["language"] == "en" and row["id"] in votes]
+    read = [row for row in candidates().values() if row["id"].startswith(FILES) and row["id"] in votes]
+    rows = [row for row in read if row["language"] == "en"]
     natural = [
         row["prompt"]
         for row in rows

@@ -28,46 +28,49 @@ def vote(verdict: str = "harmless", **more: int) -> dict[str, Any]:
 
 def test_who_is_a_seed() -> None:
     rows = [
-        candidate("good"),
-        candidate("goodx", "unsafe"),
-        candidate("excused"),
-        candidate("easy"),
-        candidate("doubtful"),
-        candidate("unread"),
-        candidate("pasted", form="pasted"),
-        candidate("german", language="de"),
-        candidate("excusedx", "unsafe"),
-        candidate("goodxx", "unsafe"),
+        candidate("lck_good"),
+        candidate("lck_goodx", "unsafe"),
+        candidate("lck_excused"),
+        candidate("lck_easy"),
+        candidate("lck_doubtful"),
+        candidate("lck_unread"),
+        candidate("lck_pasted", form="pasted"),
+        candidate("lck_german", language="de"),
+        candidate("lck_excusedx", "unsafe"),
+        candidate("lck_goodxx", "unsafe"),
+        candidate("later"),
     ]
     votes = {row["id"]: [vote()] * 3 for row in rows}
-    del votes["unread"]
+    del votes["lck_unread"]
     votes |= {
-        "excused": [vote(alibi=1), vote(alibi=1), vote()],
-        "easy": [vote(difficulty=1)] * 3,
-        "doubtful": [vote(), vote(), vote("ambiguous")],
-        "goodx": [vote("harmful")] * 3,
-        "excusedx": [vote("harmful")] * 3,
-        "goodxx": [vote("harmful", confession=1)] * 3,
+        "lck_excused": [vote(alibi=1), vote(alibi=1), vote()],
+        "lck_easy": [vote(difficulty=1)] * 3,
+        "lck_doubtful": [vote(), vote(), vote("ambiguous")],
+        "lck_goodx": [vote("harmful")] * 3,
+        "lck_excusedx": [vote("harmful")] * 3,
+        "lck_goodxx": [vote("harmful", confession=1)] * 3,
     }
     drawn = list(boundary_seeds.seeds({row["id"]: row for row in rows}, votes))
     assert [(row["id"], row["subject"], row["prompt_label"]) for row in drawn] == [
-        ("good", "locks", "safe"),
-        ("goodx", "locks", "unsafe"),
+        ("lck_good", "locks", "safe"),
+        ("lck_goodx", "locks", "unsafe"),
     ]
 
 
 def test_of_a_large_subject_the_lowest_hashes_are_taken() -> None:
-    rows = {f"k{number}": candidate(f"k{number}") for number in range(40)}
+    rows = {f"lck{number}": candidate(f"lck{number}") for number in range(40)}
     drawn = boundary_seeds.seeds(rows, {identity: [vote()] for identity in rows})
     lowest = sorted(rows, key=lambda identity: sha256(identity.encode()).digest())[:15]
     assert [row["id"] for row in drawn] == sorted(lowest)
 
 
 def test_the_list_that_ships_is_what_the_rule_draws_from_the_candidates() -> None:
-    """After new readings or candidates: python benchmarks/boundary_seeds.py --write."""
+    """After new readings of these candidates: python benchmarks/boundary_seeds.py --write."""
     drawn = list(boundary_seeds.seeds(candidates(), readings()))
     assert SEED_LISTS["boundary"].read_text(encoding="utf-8") == boundary_seeds.as_lines(drawn)
     assert {row["subject"] for row in drawn} == set(boundary_seeds.SUBJECTS.values())
+    rows = [row for row in candidates().values() if row["id"].startswith(boundary_seeds.FILES)]
+    assert {row["subject"] for row in rows if row["form"] == "single"} <= set(boundary_seeds.SUBJECTS)
 
 
 def test_the_documentation_says_how_many_there_are() -> None:

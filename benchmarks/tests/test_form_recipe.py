@@ -29,8 +29,10 @@ def test_the_words_are_compared_with_the_majority_of_the_readers() -> None:
         for identity, alibi in {"a": (1, 1, 0), "b": (1, 0, 0), "c": (1, 1, 1), "d": (0, 0, 0)}.items()
     }
     assert form_recipe.agreement(rows, votes) == (1, 1, 1, 1)
-    [*_, row] = form_recipe.alibi_table(rows, votes)
-    assert row == "| all forms | 4 | 2 | 1 of 2, 50 % [9, 91] | 1 of 2, 50 % [9, 91] |"
+    half = "1 of 2, 50 % [9, 91]"
+    [*_, earlier, later] = form_recipe.alibi_table(rows, votes)
+    assert earlier == f"| all forms, earlier | 4 | 2 | 2 | {half} | {half} | {half} |"
+    assert later == "| all forms, later | 0 | 0 | 0 | 0 of 0 | 0 of 0 | 0 of 0 |"
 
 
 def test_reasons_are_counted_by_set() -> None:
