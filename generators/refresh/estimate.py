@@ -28,7 +28,7 @@ VOTE_TOKENS: Final[Mapping[Standard, int]] = {"anyone": 190, "professional": 500
 PROMPT_TOKENS: Final = 20
 """Tokens of a new prompt in the forms free and opening: the median of this project's own, rounded up."""
 BOUNDARY_PROMPT_TOKENS: Final = 60
-"""The same in the form boundary: the median of the prompts in the seed list ``boundary``, rounded up."""
+"""The same in the form boundary: the median of the seed list ``boundary``, rounded up to tens."""
 VERDICT_TOKENS: Final = 8
 """Tokens of a moderator's answer."""
 SEEDS_OF_A_SOURCE: Final = 20_000

@@ -1,0 +1,91 @@
+"""Old template against new: the tables by hand, a sheet that tells nothing, and a small run of both."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import refresh_templates
+from refresh_templates import commands, filters_table, measured, readings_table, sheet, with_votes
+
+from generators.refresh.loop import refresh
+from generators.refresh.store import Store
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "refresh"))
+from refresh_fakes import scripted_run
+
+
+def row(template: str, identity: str, gate: str = "", reason: str = "", target: str = "") -> dict[str, Any]:
+    said = {"gate": gate, "reason": reason, "target": target}
+    return {"template": template, "id": identity, "prompt": f"about {identity}", **said, "votes": []}
+
+
+def vote(
+    identity: str, verdict: str = "harmless", natural: int = 4, difficulty: int = 3, alibi: int = 0
+) -> Any:
+    scores = {"natural": str(natural), "difficulty": str(difficulty), "alibi": str(alibi)}
+    return {"id": identity, "verdict": verdict, **scores}
+
+
+ROWS = [
+    row("free", "a", target="refused"),
+    row("free", "b", target="complied"),
+    row("free", "c", gate="form", reason="too_long"),
+    row("boundary", "d", target="refused"),
+    row("boundary", "e", gate="form", reason="alibi"),
+    row("boundary", "f", gate="presence", reason="absent"),
+]
+
+
+def test_the_tables_by_hand() -> None:
+    votes = [vote("a"), vote("a", natural=5), vote("b", "harmful", natural=2, difficulty=1, alibi=1)]
+    rows = list(with_votes(ROWS, [*votes, vote("d", natural=5, difficulty=4)]))
+    assert list(filters_table(rows))[2:] == [
+        "| `free` | 3 | 0 | 1 | 0 | 0 | 0 | 2 | 1 of 2, 50 % [9, 91] |",
+        "| `boundary` | 3 | 1 | 0 | 0 | 1 | 0 | 1 | 1 of 1, 100 % [21, 100] |",
+    ]
+    half, one = "1 of 2, 50 % [9, 91]", "1 of 1, 100 % [21, 100]"
+    assert list(readings_table(rows))[2:] == [
+        f"| `free` | 2 | {half} | 1 | {one} | 3.25 | 2.00 | {half} | {half} |",
+        f"| `boundary` | 1 | {one} | 0 | {one} | 5.00 | 4.00 | {one} | 0 of 1, 0 % [0, 79] |",
+    ]
+
+
+def test_a_sheet_has_each_accepted_prompt_once_and_nothing_else() -> None:
+    shown = sheet([*ROWS, row("boundary", "a")])
+    assert sorted(line["id"] for line in shown) == ["a", "b", "d"]
+    assert all(set(line) == {"id", "prompt"} for line in shown)
+
+
+@pytest.mark.parametrize("bad", [vote("e"), vote("a", "fine")])
+def test_a_vote_on_another_prompt_or_of_another_kind_is_an_error(bad: Any) -> None:
+    with pytest.raises(ValueError, match="Expected a vote on a prompt of the sheet"):
+        list(with_votes(ROWS, [bad]))
+
+
+def test_both_calls_differ_in_template_and_folder_alone(tmp_path: Path) -> None:
+    earlier, new = commands(
+        "local-chat-completions:model=t,base_url=http://127.0.0.1:1/v1",
+        "model=w,base_url=http://127.0.0.1:2/v1",
+        "free",
+        tmp_path,
+    )
+    differing = [(one, other) for one, other in zip(earlier, new, strict=True) if one != other]
+    folders = (str(tmp_path / "free"), str(tmp_path / "boundary"))
+    assert differing == [folders, ("adversary.form=free", "adversary.form=boundary")]
+    assert "adversary.base_url=http://127.0.0.1:2/v1" in new and "boundary" in new
+
+
+def test_candidates_of_both_runs_are_kept_with_their_filters(tmp_path: Path) -> None:
+    for form in ("free", "boundary"):
+        with Store(tmp_path / "out" / form) as store:
+            own = {"adversary": {"form": form}, "rounds": {"rounds": 1, "jobs": 8}}
+            refresh(scripted_run(tmp_path, store, **own))
+    rows = list(measured(tmp_path / "out"))
+    assert {one["template"] for one in rows} == {"free", "boundary"}
+    accepted = [one for one in rows if not one["gate"]]
+    assert {one["reason"] for one in rows} >= {"absent", "placeholder"}
+    assert len(sheet(rows)) == len({one["prompt"] for one in accepted})
+    assert refresh_templates.SETTINGS.is_file()
