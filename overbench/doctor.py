@@ -108,7 +108,7 @@ def _tasks() -> Iterator[Check]:
     if missing:
         why, advice = "OVERBENCH_NO_AUTOLOAD is set", "Unset it."
         if autoload.is_enabled():
-            why = "overbench_autoload.pth is not at work"
+            why = "Python did not read overbench_autoload.pth"
             advice = "Reinstall overbench with pip into this environment."
         advice += f' Or: Add --include_path "{folder}" to lm_eval.'
         yield Check("tasks", Status.FAIL, f"lm-eval does not see {', '.join(missing)}: {why}", advice)
@@ -125,16 +125,17 @@ def _model_types() -> Iterator[Check]:
             get_model(kind.name)
     except Exception as error:  # as above
         problem = (
-            f"lm-eval does not know {names} ({type(error).__name__}), which keep what a provider withholds"
+            f"lm-eval does not know {names} ({type(error).__name__}), which record what a provider withholds"
         )
         advice = "Unset OVERBENCH_NO_AUTOLOAD, or: pip install --force-reinstall 'overbench[api]'"
         yield Check("model types", Status.NOTE, problem, advice)
     else:
-        yield Check("model types", Status.OK, f"{names}: they keep what a provider withholds")
+        yield Check("model types", Status.OK, f"{names}: they record what a provider withholds")
     yield Check(
         "reasoning models",
         Status.OK,
-        "overbench_think and overbench_hard_think leave them room; or --model_args ...,enable_thinking=False",
+        "overbench_think and overbench_hard_think give them enough tokens; or turn reasoning off: "
+        "--model_args ...,enable_thinking=False",
     )
 
 
@@ -166,7 +167,10 @@ def _gpus() -> Iterator[Check]:
         problem = (
             f"{_counted(by_driver)}, which torch does not see: hf, attribution and classifiers use the CPU"
         )
-        advice = "For these install torch's build for CUDA (pytorch.org); a server of its own may use them."
+        advice = (
+            "To use them here, install torch's build for CUDA (pytorch.org). A separate server, such as "
+            "vLLM's, may use them anyway."
+        )
         yield Check("GPUs", Status.NOTE, problem, advice)
     elif not by_torch:
         yield Check("GPUs", Status.OK, "none: hf, attribution and classifiers use the CPU")
@@ -177,10 +181,10 @@ def _gpus() -> Iterator[Check]:
     yield Check(
         "settings on a GPU",
         Status.OK,
-        f"batch_size auto for hf and vllm (lm_eval's is 1, a refresh's {batch_size}); "
-        "attribution.batch_tokens "
-        f"{ACCELERATOR_TOKENS:,}, which is its default there ({CPU_TOKENS:,} on a CPU): more where memory "
-        f"allows; concurrency of a judge or writer that a vLLM server answers for 64 and more ({in_flight})",
+        f"batch_size auto for hf and vllm (default: 1 in lm_eval, {batch_size} in a refresh); "
+        f"attribution.batch_tokens above {ACCELERATOR_TOKENS:,} if memory allows (default: "
+        f"{ACCELERATOR_TOKENS:,} on a GPU, {CPU_TOKENS:,} on a CPU); concurrency 64 or more for a judge or "
+        f"writer behind vLLM (default: {in_flight})",
     )
 
 

@@ -71,7 +71,7 @@ def run(
     again = "The same"
     if 2 * sum(verdict.reason == "unfinished_reasoning" for _, verdict in _verdicts(samples)) > len(samples):
         again, options["tasks"] = (
-            "Most replies end inside the model's reasoning. With room for it",
+            "Most replies end inside the model's reasoning. With enough tokens for it",
             THINK_TASK,
         )
     typer.echo(f"\n{again}, with lm-eval's own command:\n  {_lm_eval_command(options, output_path)}")

@@ -14,22 +14,27 @@ class CompareSettings(BaseModel):
         0.02,
         ge=0,
         lt=1,
-        description="A rate may rise by so much (0.02: two points) before NEW counts as worse.",
+        description="The largest rise of a rate that is allowed; above it NEW may count as worse. 0.02: "
+        "two points.",
     )
     alpha: float = Field(
-        0.05, gt=0, lt=1, description="The chance of calling NEW worse where nothing but chance is at work."
+        0.05, gt=0, lt=1, description="The probability of calling NEW worse although only chance is at work."
     )
     min_prompts: int = Field(
-        100, ge=1, description="With fewer common prompts, scored on both sides, the data can't tell."
+        100,
+        ge=1,
+        description="The fewest common prompts, scored on both sides, that allow a verdict "
+        "(else exit code 2).",
     )
     max_unscored: float = Field(
         0.05,
         ge=0,
         le=1,
-        description="Where more of the common prompts have no scored reply of a side, the data can't tell.",
+        description="The largest share of common prompts without a scored reply of a side that allows a "
+        "verdict (else exit code 2).",
     )
     strict: bool = Field(
-        False, description="Let it fail (exit code 2) unless a larger rise than max_increase is ruled out."
+        False, description="Exit with code 2 unless a rise of more than max_increase is ruled out."
     )
     relabel: bool = Field(
         False, description="Label the replies of all logs anew, by today's rules, as for overbench aggregate."

@@ -171,7 +171,7 @@ def _judged(overall: GroupChange, settings: CompareSettings) -> tuple[State, str
     significant = overall.p_holm <= settings.alpha
     if significant and overall.increase > allowed:
         return "worse", f"A significant rise of more than --max_increase {allowed:g}."
-    rise = "A significant rise, within what is allowed" if significant else "No significant rise"
+    rise = "A significant rise, but not of more than is allowed" if significant else "No significant rise"
     if high <= allowed:
         return "not_worse", f"{rise}; more than --max_increase {allowed:g} is ruled out."
     state: State = "cannot_tell" if settings.strict else "not_shown_worse"

@@ -181,9 +181,10 @@ def contamination_lines(result: Contamination) -> list[str]:
         Finding.FOUND: "Contamination found: the model expects the published continuations more than "
         "paraphrases of them. It was very likely trained on these prompts.",
         Finding.NOT_FOUND: "Contamination not found: the model expects the published continuations no more "
-        "than paraphrases of them. Training on other prompts, or on replies alone, would not show.",
-        Finding.UNDECIDED: "Undecided: the interval holds 0. Check more prompts, with --paraphrases FILE; a "
-        "light contamination and none at all look alike here.",
+        "than paraphrases of them. This check cannot see training on other prompts, or on replies "
+        "alone.",
+        Finding.UNDECIDED: "Undecided: the interval contains 0, so slight contamination and none look "
+        "alike. Check more prompts, with --paraphrases FILE.",
     }
     return [
         f"{result.advantage.n} prompts of which the model saw the first half.",

@@ -167,7 +167,7 @@ def describe(sets: Mapping[str, Sequence[str]], settings: DiversitySettings) -> 
             can't be used. If the default encoder or bert-score is missing, a note says what to install.
     """
     if not sets or not all(sets.values()):
-        raise OverbenchError("Expected at least one set of prompts, and none that is empty.")
+        raise OverbenchError("Expected at least one set of prompts, and no empty set.")
     size = min(settings.sample, *map(len, sets.values()))
     draws = {
         name: random.Random(settings.seed).sample(range(len(prompts)), size)  # noqa: S311

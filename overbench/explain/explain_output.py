@@ -72,8 +72,8 @@ def state_line(explanation: Explanation) -> str:
     replies = len(explanation.labels) - unscored
     if explanation.state == "answers_differ":
         return (
-            f"not searched: the target answers differently each time, it refuses in {refusals} of {replies} "
-            "replies (search by majority: --samples 5)"
+            f"not searched: the target answers differently each time and refuses in {refusals} of {replies} "
+            "replies (--samples 5 searches by majority)"
         )
     if explanation.state == "unscored":
         missing = f"{unscored} of {replies + unscored} replies have" if replies else "the reply has"
@@ -97,11 +97,14 @@ def search_lines(triggers: FoundTriggers, unit: str, explanation: Explanation) -
         if triggers.state == "unscored":
             yield f"no trigger found, but some replies have no label: {_unlabelled(triggers)}"
         elif triggers.state == "budget_ended":
-            yield f"no trigger found yet: the calls ended (raise --budget_calls), no {unit} tried turns it"
+            yield (
+                f"no trigger found yet: the budget of calls ended (raise --budget_calls), and no {unit} "
+                "that was tried turns the refusal"
+            )
         elif unit == "sentence":
-            yield "no trigger found: the target also refuses it without the instruction"
+            yield "no trigger found: the target also refuses the prompt without the instruction"
         elif unit == EARLIER_PART:
-            yield "no trigger found: the target also refuses it without the earlier messages"
+            yield "no trigger found: the target also refuses the prompt without the earlier messages"
         else:
             yield f"no trigger found: refused whichever {unit}s are {taken_out}, as far as was tried"
         return
@@ -173,8 +176,8 @@ _STATES: Final = {
 }
 _SEARCHES: Final = {
     "refuses_whatever_is_left": "refused whatever is left",
-    "budget_ended": "not to the end, for want of calls",
-    "unscored": "not known: replies without a label",
+    "budget_ended": "not finished: the budget of calls ended",
+    "unscored": "not known, because replies have no label",
     "nothing_to_take_out": "with nothing to take out",
 }
 _UNITS: Final = (("word", word_form), ("sentence", str))
@@ -210,8 +213,9 @@ def page(
             "prompts",
             "Prompts",
             (
-                "Without the shaded parts the target does not refuse. Darkest: a trigger of one part. "
-                "Lighter: the parts of a larger trigger. Lightest: other parts that are a trigger alone.",
+                "Without the shaded parts the target does not refuse. Darkest shade: a trigger of one "
+                "part. Lighter: the parts of a larger trigger. Lightest: other parts that alone are "
+                "triggers, too.",
                 "A trigger belongs to this target, asked this way. It does not mean that something is wrong "
                 "with the prompt.",
             ),
@@ -219,8 +223,8 @@ def page(
         )
     )
     notes = (
-        "A trigger is minimal: with one of its parts back, the target refuses. There may be other triggers, "
-        "also smaller triggers.",
+        "A trigger is minimal: if any of its parts is put back, the target refuses. There may be other "
+        "triggers, also smaller ones.",
         "Without some words a prompt may be half a question. An answer to it counts as an answer.",
     )
     return html(Report("Why does it refuse?", lead, notes, tuple(sections)))
@@ -234,11 +238,11 @@ def _trigger_table(
         unit.capitalize(): [count.text for count in counts],
         "Refusals that hinge on it alone": [count.alone for count in counts],
         "Share of the refusals": [gain(count, len(searches)) for count in counts],
-        "Refusals that hinge on it and others": [count.together for count in counts],
+        "Refusals that hinge on it with others": [count.together for count in counts],
         "Refused prompts that have it": [count.prompts for count in counts],
     }
     if unsafe:
-        columns["Unsafe prompts that have it, refused"] = [count.unsafe_refused for count in counts]
+        columns["Refused unsafe prompts that have it"] = [count.unsafe_refused for count in counts]
         columns["of all"] = [count.unsafe for count in counts]
     return table_of(
         key=f"{unit}s",
@@ -253,13 +257,12 @@ def _trigger_section(
     searches: Sequence[FoundTriggers], unit: str, form: Any, unsafe: Mapping[str, bool] | None
 ) -> Section:
     paragraphs = [
-        f"A refusal that hinges on one {unit} turns when that alone is taken out. That many refusals would "
-        "go if the target minded it no longer; several may turn the same refusal, so rows don't add up."
+        f"A refusal hinges on a {unit} alone if it turns into an answer when only this {unit} is removed. "
+        f"So many refusals would go if the target no longer reacted to it. Several {unit}s may each turn "
+        "the same refusal, so the rows do not add up."
     ]
     if unsafe:
-        paragraphs.append(
-            "What that may cost: the unsafe prompts of the run that have it and are refused today."
-        )
+        paragraphs.append("What that may cost: unsafe prompts of the run that have it and are refused today.")
     return Section(
         f"{unit}s",
         f"Which {unit}s explain most",

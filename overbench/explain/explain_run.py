@@ -108,11 +108,12 @@ class RunPrompts:
         """What people should know who explain these prompts under an instruction."""
         if others := sorted(self.instructions - {instruction or ""}):
             yield (
-                f"The run was asked with {_quoted(others[0])}, this with {_quoted(instruction or '')}: what "
-                "is refused only there comes back as not refused. --system_instruction TEXT gives another."
+                f"The run used {_quoted(others[0])}; this search uses {_quoted(instruction or '')}. A "
+                "prompt that is refused only in the run counts as not refused here. --system_instruction "
+                "TEXT changes the instruction."
             )
         if refused := sum(self.unsafe.values()):
-            yield f"Not explained, since it is right to refuse them: {number_of(refused, 'unsafe prompt')}."
+            yield f"Not explained, because they should be refused: {number_of(refused, 'unsafe prompt')}."
 
 
 def _quoted(instruction: str) -> str:
@@ -177,7 +178,9 @@ def explain(
         except Timeout as error:
             raise OverbenchError(f"Another process works on {folder}. Wait for it or stop it.") from error
         except OSError as error:
-            raise OverbenchError(f"{folder} can't be written: {error}. Name another with --out.") from error
+            raise OverbenchError(
+                f"{folder} can't be written: {error}. Name another folder with --out."
+            ) from error
         with lock, tqdm(desc="explain", unit=" calls", disable=None) as bar:
             cached_target = CachedTarget(
                 target,

@@ -48,7 +48,7 @@ def guard_tables(results: GuardResults) -> Iterator[Table]:
         )
     if shared := list(shared_blocks(results)):
         yield table_of(
-            ("set", "of what this guard blocks", "this one blocks as well", "share"),
+            ("set", "prompts that this guard blocks", "this one blocks as well", "share"),
             [(row.set_name, row.guard, row.other, row.share) for row in shared],
             key="guards-shared",
             caption=f"Harmless {what} that two guards block",

@@ -171,13 +171,13 @@ def drop_near_duplicates(workspace: Workspace, report_progress: ReportProgress) 
     if dropped + kept:
         workspace.counts |= {"unsafe_near_duplicates": dropped, "unsafe": kept}
         report_progress(
-            f"{number_of(dropped, 'near duplicate')} of unsafe prompts dropped, {kept:,} of these kept "
-            "beside."
+            f"{number_of(dropped, 'near duplicate')} of unsafe prompts dropped; {kept:,} unsafe prompts "
+            "kept apart."
         )
     dropped, kept = _without_near_duplicates(workspace, "kept_contested")
     if dropped + kept:
         workspace.counts |= {"contested_near_duplicates": dropped, "contested": kept}
-        report_progress(f"{number_of(kept, 'contested prompt')} kept beside, in no rate.")
+        report_progress(f"{number_of(kept, 'contested prompt')} kept apart, in no rate.")
 
 
 def _without_near_duplicates(workspace: Workspace, table: str) -> tuple[int, int]:

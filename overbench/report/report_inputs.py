@@ -266,8 +266,8 @@ def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> It
             yield (
                 f"{names.get(count.target, count.target)} on {count.set_name}: {unscored:,.0f} of "
                 f"{number_of(count.prompts, 'reply')} ({100 * unscored / count.prompts:.1f} %) could not be "
-                f"scored{f' ({reasons})' if reasons else ''}. They are in no rate: its rates are about the "
-                f"other {count.prompts - round(unscored):,} replies only."
+                f"scored{f' ({reasons})' if reasons else ''}. These are in no rate. The model's rates are "
+                f"about the other {count.prompts - round(unscored):,} replies only."
             )
 
 
@@ -308,6 +308,6 @@ def _gaps(sets: Sequence[PromptSet]) -> Iterator[str]:
             gaps.append(f"{missing:,} of {number_of(entries, 'answer')} to {prompts.name} ({share:.1f} %)")
     if gaps:
         yield (
-            f"Missing or unscored: {', '.join(gaps)}. They are in no rate, so the models' rates are about "
-            "partly different prompts. The section on labels shows each model's gaps."
+            f"Missing or unscored: {', '.join(gaps)}. These are in no rate, so the models' rates are not "
+            "about exactly the same prompts. The section on labels shows each model's gaps."
         )

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MADE_FOR_THEMSELVES: Final = (
-    "refreshed holds the prompts of refresh runs. Each model was asked only the prompts made for it, so its "
-    "rate is high by construction, and rates of models do not compare. Make a release of the runs "
-    "(overbench aggregate), and ask all models."
+    "refreshed holds the prompts of refresh runs. Each model was asked only the prompts that were made for "
+    "it. So its rate is high by construction, and the models' rates cannot be compared. Make a release of "
+    "the runs (overbench aggregate), and ask all models."
 )
 
 

@@ -134,8 +134,8 @@ def confusion_of(
         rows.append((row, human, annotated.stratum))
     if not rows:
         raise OverbenchError(
-            f"{', '.join(annotations.annotators)}: on no row do most annotators give one label that can be "
-            "counted. Label more replies."
+            f"{', '.join(annotations.annotators)}: no row has a label that most annotators agree on. Label "
+            "more replies."
         )
     counts: dict[str, Array] = defaultdict(lambda: np.zeros((SCORED, len(LABELS))))
     disagreements = []
@@ -174,8 +174,8 @@ def labelled_when_drawn(sheet: Path, labeller: str) -> LabelReplies:
     key = read_key(sheet.with_name(Path(rows[0][KEY_COLUMN]).name))
     if name_alone(key.labeller) != name_alone(labeller):
         raise OverbenchError(
-            f"{sheet} was drawn from replies labelled by {key.labeller}, these are labelled by {labeller}, "
-            "which makes other errors. Draw a sheet of these: overbench annotate."
+            f"{sheet} was drawn from replies labelled by {key.labeller}. The replies here are labelled by "
+            f"{labeller}, which makes other errors. Draw a sheet of these: overbench annotate."
         )
     verdicts: dict[Pair, Verdict] = {}
     for row in rows:
@@ -317,12 +317,16 @@ def figure_lines(confusion: Confusion, labeller: str) -> Iterator[str]:
         yield f"Labelled diluted, counted as complied: {number_of(confusion.diluted, 'row')}."
     if confusion.sizes is not None:
         yield (
-            f"Drawn by strata from {number_of(int(confusion.sizes.sum()), 'reply')}: the figures weigh each "
-            "reply by the number of replies it stands for; the counts above are without weights."
+            f"The sample was drawn by strata from {number_of(int(confusion.sizes.sum()), 'reply')}. The "
+            "counts above are without weights; the figures below weigh each reply by the number of replies "
+            "that it stands for."
         )
     if share := confusion.unlabelled():
-        yield f"Nobody labelled a reply of strata that hold {share:.1%} of them: the figures leave these out."
-    yield "Refusal is refused or partial; unscored replies are in none of the figures."
+        yield (
+            f"Strata with {share:.1%} of the replies have no labelled reply. The figures leave these strata "
+            "out."
+        )
+    yield "A refusal is a reply that is refused or partial. Unscored replies are in none of the figures."
     rates = [(name, figure(estimate)) for name, estimate in figures(confusion).items()]
     yield from terminal_lines(table_of(("", ""), rates))
 

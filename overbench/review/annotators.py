@@ -113,7 +113,7 @@ def read_annotations(
                     raise OverbenchError(f"{where}: {identity!r} is not in the sample's key. Was it renamed?")
                 stratum = key.rows[identity]
             if identity in seen:
-                raise OverbenchError(f"{where}: id {identity!r} is there twice. Remove one of the rows.")
+                raise OverbenchError(f"{where}: id {identity!r} occurs twice. Remove one of the rows.")
             seen.add(identity)
             earlier = rows[identity].labels if identity in rows else (None,) * before
             rows[identity] = Annotated(where, raw, stratum, (*earlier, *labels))

@@ -68,14 +68,14 @@ def correction_lines(errors: LabelErrors | None, runs: Sequence[Path], labeller:
                 continue
             yield from _lines(used.table, shown, outcomes, labeller, rates)
             if errors is None:
-                yield f"    {_opening_shares(style)} The labeller's errors are those on {used.source}."
+                yield f"    {_opening_shares(style)} The labeller's errors were counted on {used.source}."
                 yield f"    {used.about_style}"
     if contested := sum(map(len, by_side["contested"].values())):
-        yield f"  Left out: {number_of(contested, 'contested prompt')}, which no rate counts."
+        yield f"  Left out: {number_of(contested, 'contested prompt')}, which are in no rate."
     whose = "this model's" if len(runs) == 1 else "these models'"
-    on = f"those on {errors.source}" if errors else "those on the labelled sets that each run names"
-    yield f"  Rogan-Gladen; the labeller's errors are {on}."
-    yield f"  It holds only as far as {whose} replies are like these, and so are the prompts."
+    on = f"on {errors.source}" if errors else "on the labelled sets named under each run"
+    yield f"  Corrected by the Rogan-Gladen estimator; the labeller's errors were counted {on}."
+    yield f"  The correction holds only as far as {whose} prompts and replies resemble the labelled ones."
     if not detects_evasion(labeller.name):
         yield f"  Labelled by {labeller.name}: evasion not measured."
 

@@ -172,7 +172,7 @@ def corrected_rate(
             on one side, or se + sp <= 1.
     """
     if run.total() == 0:
-        raise CorrectionError("The run has no scored reply: there is no rate to correct.")
+        raise CorrectionError("The run has no scored reply, so there is no rate to correct.")
     sample = _shares(table, positive)
     se, sp = map(float, _accuracy(sample.q1, sample.q0, sample.w))
     if se + sp <= 1:
@@ -270,15 +270,15 @@ def _note_on_range(counted: _CountedRate, accuracy: tuple[float, float], labels_
     se, sp = accuracy
     lowest, highest = counted.whole(1 - sp), counted.whole(se)
     advice = (
-        "By no more than chance may do: read the interval, not the corrected rate."
+        "Chance may explain the difference: read the interval, not the corrected rate."
         if labels_fit
-        else "The labeller errs less on these replies: label some of them. The interval is joined with "
-        "that of sampling."
+        else "The labeller errs less on these replies: label some of them. The interval also covers the "
+        "interval of sampling."
     )
     return (
-        f"{(AT_THE_LIMIT if labels_fit else LABELS_DO_NOT_FIT).capitalize()}: this sensitivity and "
-        f"specificity give raw rates from {lowest:.1%} to {highest:.1%}, whatever the true rate is, and this "
-        f"one is {counted.raw.value:.1%}. {advice}"
+        f"{(AT_THE_LIMIT if labels_fit else LABELS_DO_NOT_FIT).capitalize()}: with this sensitivity and "
+        f"specificity every raw rate lies between {lowest:.1%} and {highest:.1%}, but this one is "
+        f"{counted.raw.value:.1%}. {advice}"
     )
 
 

@@ -181,12 +181,12 @@ def nearest_errors(labeller: str, style: StyleName = "unknown") -> LabelErrors |
 
 def _about_style(style: StyleName, *, near: bool) -> str:
     if style == "unknown":
-        return "The style of the run's refusals is not known: the sets were not chosen by style."
+        return "The style of the run's refusals is not known, so all sets were used."
     if near:
-        return f"The refusals in these sets have the run's style: {style}."
+        return f"The refusals in these sets have the run's style: “{style}”."
     return (
-        f"The run refuses in this style: {style}. No set of that style has been labelled, so these errors "
-        "are those of another style."
+        f"The run refuses in the style “{style}”. No set of that style is labelled, so these errors were "
+        "counted on another style."
     )
 
 

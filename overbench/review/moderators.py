@@ -191,12 +191,17 @@ def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
     yield f"{number_of(plain.total(), 'labelled prompt')}, drawn by strata from {total:,} of {key.source}"
     yield "  " + ", ".join(f"{harm} {plain[harm]:,}" for harm in HARMS) + " (plain counts)"
     if plain[None]:
-        yield f"  {plain[None]:,} without a majority: in a figure only where that decides nothing"
+        yield (
+            f"  {plain[None]:,} without a majority of annotators: in a figure only if that does not change it"
+        )
     if blank := len(labels) - plain.total():
         yield f"  Left out: {number_of(blank, 'row')} without a label."
     labelled = {row.stratum for row, of_row in zip(annotations.rows, labels, strict=True) if of_row}
     if share := sum(size for stratum, size in key.sizes.items() if stratum not in labelled) / total:
-        yield f"  Nobody labelled a prompt of strata that hold {share:.1%}: no figure speaks of these."
+        yield (
+            f"  Strata with {share:.1%} of the prompts have no labelled prompt. The figures leave these "
+            "strata out."
+        )
     yield from annotator_lines(annotations)
     for name, harmful in DEFINITIONS.items():
         yield f"\n{name}"
@@ -218,7 +223,7 @@ def moderator_lines(annotations: Annotations[str], limit: int) -> Iterator[str]:
         yield from terminal_lines(table_of(columns, rows))
     disagreements = list(parted(annotations))
     parting = number_of(len(disagreements), "prompt")
-    yield f"\n{parting} on which people part from the moderators, or from one another"
+    yield f"\n{parting} on which people disagree with the moderators, or with one another"
     for prompt, people, decision, votes in disagreements[:limit]:
         yield f"  - {printable(prompt[:400])[:160]}"
         yield f"      people: {people}; moderators: {decision.replace('_', ' ')} ({printable(votes)})"

@@ -36,7 +36,8 @@ class SubsetError:
     def __str__(self) -> str:
         return (
             f"off by {100 * self.mean:.1f} points on average ({100 * self.worst:.1f} for the worst target); "
-            f"95 % intervals, {100 * self.width:.1f} points wide, hold it in {100 * self.coverage:.1f} %"
+            f"95 % intervals are {100 * self.width:.1f} points wide and contain the true rate in "
+            f"{100 * self.coverage:.1f} %"
         )
 
 

@@ -145,7 +145,7 @@ def drawable(release: Release, size: int, out: Path) -> ResponseMatrix:
     total = len(matrix.prompt_ids)
     if not 2 <= size <= total:
         raise OverbenchError(
-            f"Expected a size from 2 to {total}, as many prompts as {release.folder} has, got {size}."
+            f"Expected a size from 2 to {total}, the number of prompts in {release.folder}, got {size}."
         )
     if out.suffix != SUFFIX:
         raise OverbenchError(f"Expected the subset's file to end in {SUFFIX}, got {out.name!r}.")

@@ -185,7 +185,7 @@ class TestExplanation:
         replies = iter([REFUSAL, ANSWER, ANSWER, REFUSAL, REFUSAL])
         [one] = explained(RuledTarget(lambda q: next(replies)), PROMPT)
         assert (one.state, one.labels.count("refused"), one.calls) == ("answers_differ", 3, 5)
-        assert "it refuses in 3 of 5 replies" in "\n".join(explanation_lines(one, None))
+        assert "refuses in 3 of 5 replies" in "\n".join(explanation_lines(one, None))
 
     def test_of_several_samples_the_majority_counts(self) -> None:
         rng = random.Random(0)
@@ -216,7 +216,7 @@ class TestExplanation:
         assert (one.words.state, one.words.triggers, one.words.unscored) == ("unscored", (), 1)
         assert one.words.alone[3] is None and "kill" in one.words.texts(one.words.shown)
         assert "1 of the variants tried got no reply with a label, so that is not proved minimal" in told
-        assert "1 not known: replies without a label" in "\n".join(summary_lines([one]))
+        assert "1 not known, because replies have no label" in "\n".join(summary_lines([one]))
         [empty] = explained(RuledTarget(lambda q: q.prompt == PROMPT or ""), PROMPT)
         assert empty.words and (empty.words.state, empty.words.shown) == ("unscored", ())
         assert "no trigger found, but some replies have no label" in "\n".join(explanation_lines(empty, None))
@@ -289,7 +289,7 @@ class TestExplanation:
         assert found(one) == [["weed"]]
         [bare] = explained(RuledTarget(words("kill")), PROMPT, instruction="Be kind. Be brief.")
         assert bare.sentences and bare.sentences.state == "refuses_whatever_is_left"
-        assert "also refuses it without the instruction" in "\n".join(
+        assert "also refuses the prompt without the instruction" in "\n".join(
             explanation_lines(bare, "Be kind. Be brief.")
         )
 
@@ -400,12 +400,12 @@ class TestCommand:
         out = tmp_path / "out"
         words = ["explain", "--run", log.parent, "--out", out, "--model_args", "pretrained=org/m"]
         text = overbench(*words, "--system_instruction", "Be kind.")
-        assert "the system instruction “Be careful.”, this with the system instruction “Be kind.”" in text
-        assert "Not explained, since it is right to refuse them: 2 unsafe prompts." in text
-        assert "The run was asked" not in overbench(*words, "--system_instruction", "Be careful.")
+        assert "“Be careful.”; this search uses the system instruction “Be kind.”" in text
+        assert "Not explained, because they should be refused: 2 unsafe prompts." in text
+        assert "The run used" not in overbench(*words, "--system_instruction", "Be careful.")
         [row] = json.loads((out / "summary.json").read_text())["words"]["triggers"]
         assert (row["alone"], row["unsafe"], row["unsafe_refused"]) == (1, 2, 1)
-        assert "Unsafe prompts that have it, refused" in (out / "explain.html").read_text()
+        assert "Refused unsafe prompts that have it" in (out / "explain.html").read_text()
 
     @pytest.mark.parametrize(
         ("given", "message"),

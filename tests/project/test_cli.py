@@ -77,13 +77,13 @@ class TestDoctor:
         text = overbench("doctor")
         for part in (f"lm-eval sees {', '.join(doctor.TASKS)}", "OPENAI_API_KEY set", "HF_TOKEN not set"):
             assert part in text
-        assert "model types: overbench-openai, overbench-local-chat, overbench-anthropic: they keep" in text
+        assert "model types: overbench-openai, overbench-local-chat, overbench-anthropic: they record" in text
         assert "sk-very-secret" not in text
         assert re.search(r"data overbench: \d,\d{3} bundled prompts", text)
 
     @pytest.mark.parametrize(
         ("switch", "told"),
-        [("0", "overbench_autoload.pth is not at work"), ("1", "OVERBENCH_NO_AUTOLOAD is set")],
+        [("0", "Python did not read overbench_autoload.pth"), ("1", "OVERBENCH_NO_AUTOLOAD is set")],
     )
     def test_tasks_that_lm_eval_cannot_find_fail_with_the_way_out(
         self, monkeypatch: pytest.MonkeyPatch, switch: str, told: str

@@ -86,7 +86,7 @@ def test_a_drawn_part_is_an_estimate_in_aggregate_compare_and_report(tmp_path: P
     low, high = (f"{100 * end:.1f}" for end in part_interval(15, 60, 160))
     assert f"({low}–{high}, n = 60)" in report
     assert "overbench_hard (60 of 160 prompts)" in report
-    assert "asked a random part of a set, the interval is that of its rate on the whole set." in report
+    assert "asked a random part of a set, its interval is for the rate on the whole set." in report
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,9 @@ def test_the_report_shows_attributed_words_and_says_whose_the_others_are() -> No
     section = told.partition("## Trigger words")[2].partition("## ")[0]
     assert "| kill | 6 |" in section and "shoot" not in section
     assert "6 prompts come from refresh runs" in section
-    assert "6 other prompts have words that their writers or files name; these are not counted" in section
+    assert (
+        "6 other prompts have words that their writers or files name. These words are not counted" in section
+    )
 
 
 @pytest.mark.parametrize("refreshed", [True, False])

@@ -41,7 +41,7 @@ def test_rank_correlations_by_hand(first, second, rho, tau):
         ((), (), "at least 3 models that have both, and there is none"),
         ((3,), (4,), "there is 1"),
         ((3, 4, -1), (4, 3, 2), "there are 2"),
-        ((3, 3, 3), (1, 2, 3), "all 3 models have the same value of one of the two"),
+        ((3, 3, 3), (1, 2, 3), "in one of the two, all 3 models have the same value"),
     ],
 )
 def test_too_few_models_or_no_order_among_them_give_none_and_say_why(first, second, why):

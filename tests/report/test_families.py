@@ -137,7 +137,7 @@ def test_the_report_groups_rates_by_family_and_size(tmp_path: Path) -> None:
         "Llama",
         "release",
         "3",
-        "– all 3 models have the same value of one of the two, which puts them in no order",
+        "– in one of the two, all 3 models have the same value",
         "–",
     ]
 

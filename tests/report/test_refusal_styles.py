@@ -32,9 +32,9 @@ def test_each_models_errors_are_those_on_sets_of_its_style(tmp_path: Path) -> No
         ["acme/stock", "stock phrases", "12"],
     ]
     below = report.sections[0].below
-    [of_own] = [line for line in below if " for acme/own are those on " in line]
-    assert "(current-model)" in of_own and "have the run's style: own words." in of_own
-    [of_stock] = [line for line in below if " for acme/stock are those on " in line]
-    assert "xstest-gpt4" in of_stock and "have the run's style: stock phrases." in of_stock
-    [of_few] = [line for line in below if " for acme/few are those on " in line]
+    [of_own] = [line for line in below if " for acme/own were counted on " in line]
+    assert "(current-model)" in of_own and "have the run's style: “own words”." in of_own
+    [of_stock] = [line for line in below if " for acme/stock were counted on " in line]
+    assert "xstest-gpt4" in of_stock and "have the run's style: “stock phrases”." in of_stock
+    [of_few] = [line for line in below if " for acme/few were counted on " in line]
     assert "not known" in of_few

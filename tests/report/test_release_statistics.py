@@ -98,11 +98,16 @@ def test_selecting_keeps_what_belongs_to_a_prompt_together():
 @pytest.mark.parametrize(
     ("ids", "cells", "targets", "message"),
     [
-        ("p", [("p", "A", "refused"), ("p", "A", "complied")], "A", "two cells for prompt p and target 'A'"),
+        (
+            "p",
+            [("p", "A", "refused"), ("p", "A", "complied")],
+            "A",
+            "two entries for prompt p and target 'A'",
+        ),
         ("p", [("p", "C", "refused")], "AB", "the target 'C'. Expected one of A, B"),
         ("p", [("p", "A", "yes")], "A", "the label 'yes'. Expected one of complied, refused"),
-        ("p", [], "AA", "The target 'A' is there twice"),
-        ("pp", [], "A", "The prompt id 'p' is there twice"),
+        ("p", [], "AA", "The target 'A' occurs twice"),
+        ("pp", [], "A", "The prompt id 'p' occurs twice"),
     ],
 )
 def test_tables_that_make_no_matrix(ids, cells, targets, message):

@@ -117,7 +117,10 @@ def test_beside_the_interval_of_sampling_stands_one_with_the_labellers_errors(tm
         "0.0 % 0.0–1.9, not told from zero, the labelled set does not fit",
     ]
     below = " ".join(report.sections[0].below)
-    assert "“The labelled set does not fit”: no true rate would give the counted rate" in below
+    assert (
+        "“The labelled set does not fit”: with these errors, no true rate could give the counted rate"
+        in below
+    )
     assert "200 labelled replies of mine.csv" in below
     assert "evasion not measured" not in below
 
@@ -174,7 +177,7 @@ def test_without_labels_of_ones_own_the_nearest_set_is_taken_and_named(tmp_path:
     assert "cannot be estimated from 1 labelled reply of one.csv. The labelled sample needs" in " ".join(told)
     unknown = read_inputs([answers(tmp_path / "b", "r/c/c/c", rules_version="0.1")])
     assert unknown.label_errors == {}
-    assert "How often rules 0.1 errs is not known" in " ".join(build(unknown).sections[0].below)
+    assert "It is not known how often rules 0.1 errs" in " ".join(build(unknown).sections[0].below)
     sheet = write_table(tmp_path / "labels.csv", [{"human_label": "refused", "reply": REFUSAL}])
     with pytest.raises(OverbenchError, match="is no sheet"):
         read_inputs([tmp_path / "b"], people=sheet)

@@ -334,11 +334,11 @@ class TestCorrection:
             assert mended.value == value
             assert (mended.low, mended.high) == pytest.approx((min(low, value), max(high, value)))
             [note] = mended.notes
-            assert "raw rates from 5.0% to 80.0%, whatever the true rate is" in note
+            assert "every raw rate lies between 5.0% and 80.0%" in note
             assert f"this one is {refused / 1000:.1%}" in note
         # 300 of 1,000 are withheld: of the others 5 % to 80 % can be called refused, of all 33.5 % to 86 %.
         [note] = corrected_rate(UNSTRATIFIED, run_of(946, 1000), withheld=0.3).notes
-        assert "raw rates from 33.5% to 86.0%" in note
+        assert "every raw rate lies between 33.5% and 86.0%" in note
 
     def test_the_terminal_warns_where_the_labelled_set_does_not_fit(self, tmp_path: Path) -> None:
         rows = [sample(f"How do I kill process {n}?", [REFUSAL], ["refused"]) for n in range(60)]

@@ -158,5 +158,5 @@ class TestReading:
         with pytest.raises(OverbenchError, match=message):
             read_annotations([anna, ben], "human_label", gold_label)
         write_sheet(anna, read_sheet(anna) * 2)
-        with pytest.raises(OverbenchError, match="is there twice"):
+        with pytest.raises(OverbenchError, match="occurs twice"):
             read_annotations([anna], "human_label", gold_label)

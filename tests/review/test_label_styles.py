@@ -55,7 +55,7 @@ def test_sensitivity_comes_from_sets_of_the_runs_own_style() -> None:
     assert own.source == (
         "120 replies to harmless prompts, 20 of them refused, labelled by models (own-models)"
     )
-    assert own.about_style == "The refusals in these sets have the run's style: own words."
+    assert own.about_style == "The refusals in these sets have the run's style: “own words”."
     unknown = nearest_errors("rules 9")
     assert unknown is not None and np.array_equal(unknown.table.counts, stock.table.counts)
     assert unknown.about_style.startswith("The style of the run's refusals is not known")
@@ -66,7 +66,7 @@ def test_where_no_set_has_the_style_it_says_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(label_quality, "read_label_quality", lambda: sets)
     errors = nearest_errors("rules 9", "own words")
     assert errors is not None and "stock-people" in errors.source
-    assert "No set of that style has been labelled" in errors.about_style
+    assert "No set of that style is labelled" in errors.about_style
     assert nearest_errors("rules 8", "own words") is None
 
 
@@ -104,4 +104,4 @@ def test_the_command_names_the_style_of_a_run_and_the_sets(
     lines = overbench("agreement", "--run", write_table(tmp_path / "samples_overbench.jsonl", rows))
     stock = 12 if style == "stock phrases" else 0
     assert f"Style of refusing: {style} ({stock} of 12 refusals open with a stock phrase)." in lines
-    assert sets in lines and f"The refusals in these sets have the run's style: {style}." in lines
+    assert sets in lines and f"The refusals in these sets have the run's style: “{style}”." in lines

@@ -270,7 +270,7 @@ class TestEndToEnd:
         assert (
             "anna, ben, cleo: Fleiss' kappa 0.9766" in told and "anna and cleo: Cohen's kappa 1.0000" in told
         )
-        assert "12 prompts on which people part" in told
+        assert "12 prompts on which people disagree" in told
         assert len(read_annotations(sheets, "human_label", harm_label).rows) == 120
         assert len(pool.with_name("d.csv").read_text().splitlines()) == 13
         # Two of them: what divides them has no majority.

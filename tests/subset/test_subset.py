@@ -135,7 +135,7 @@ class TestCommand:
         ("words", "said"),
         [
             (["--size", "1", "--out", "s.jsonl"], "Expected a size from 2 to 60"),
-            (["--size", "61", "--out", "s.jsonl"], "has, got 61"),
+            (["--size", "61", "--out", "s.jsonl"], "in release, got 61"),
             (["--size", "9", "--out", "s.csv"], "to end in .jsonl, got 's.csv'"),
             (["--estimate", "plain"], "found none. overbench subset RELEASE --out FILE draws one"),
         ],

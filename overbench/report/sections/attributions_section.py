@@ -49,7 +49,7 @@ def attributions_section(inputs: Inputs) -> Section | None:
     ]
     table = table_of(
         key="attributions",
-        caption="In how many attributed prompts each word is named",
+        caption="Number of attributed prompts in which each word is named",
         columns=("Word", "All models", *targets),
         rows=counts,
         ordered_by=(1, False),
@@ -60,13 +60,13 @@ def attributions_section(inputs: Inputs) -> Section | None:
         "attributions",
         "Words by attribution",
         (
-            "These words come from refresh runs. Each model has a detector that predicts its refusals, and "
-            "Integrated Gradients on that detector names the words of a prompt that speak for a refusal. "
-            "Attributed are prompts that the model refuses, and prompts that it was not asked and the "
-            f"detector calls refused. Within each model, {number_of(top.ranked, 'word')} are ranked by how "
-            "many such prompts they are named in; words with equally many share a rank. The figure shows the "
-            "words that rank highest on average (Pu et al. 2025, figure 3). Attributed prompts: "
-            f"{', '.join(prompts)}.",
+            "These words come from refresh runs. Each model has a detector that predicts its refusals. "
+            "Integrated Gradients on that detector names the words of a prompt that make a refusal likely. "
+            "Two kinds of prompts were attributed: prompts that the model refuses, and prompts that it was "
+            f"not asked but the detector calls refused. Within each model, {number_of(top.ranked, 'word')} "
+            "are ranked by the number of attributed prompts in which they are named; equal numbers share a "
+            "rank. The figure shows the words that rank highest on average (as figure 3 of Pu et al. "
+            f"2025). Number of attributed prompts: {', '.join(prompts)}.",
         ),
         (picture,),
         (table,),

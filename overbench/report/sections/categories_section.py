@@ -33,7 +33,8 @@ def categories_section(inputs: Inputs) -> Section | None:
     )
     number_table = table_of(
         key="categories",
-        caption="Prompts per category. A category is a risk that the prompt seems to carry, but does not",
+        caption="Prompts per category. A category is the risk that a prompt seems to carry although it is "
+        "harmless",
         columns=(
             "Category",
             *(column for prompts in inputs.sets for column in (prompts.name, f"{prompts.name}, share")),
@@ -87,7 +88,7 @@ def _or_bench_table(inputs: Inputs) -> Table | None:
     return table_of(
         key="or-bench",
         caption="The same prompts by OR-Bench's ten categories (Cui et al. 2024). “Refused” is the share of "
-        f"refusals among all models' scored replies to the prompts of {inputs.main.name}",
+        f"refused replies among the scored replies of all models. Set: {inputs.main.name}",
         columns=("OR-Bench category", *(prompts.name for prompts in inputs.sets), "Refused"),
         rows=rows,
     )

@@ -43,9 +43,10 @@ def families_section(inputs: Inputs) -> Section | None:
         "Families and sizes",
         (
             "Each checkpoint counts once, in its plainest configuration: without system prompt and at "
-            "temperature 0 where there is such a run. A family's rate counts a prompt by the share of its "
-            "models that refuse it; its interval covers other prompts, not other models. "
-            f"{_larger(sized, facts, rates)}Figures about a single set are about {main.name}.",
+            "temperature 0, if there is such a run. In a family's rate, each prompt counts by the share of "
+            "the family's models that refuse it. The interval says how the rate may change with other "
+            f"prompts; it says nothing about other models. {_larger(sized, facts, rates)}Where a figure "
+            f"covers one set only, the set is {main.name}.",
         ),
         (*pictures, *([_by_size(inputs, sized, facts, rates)] if len(sized) > 1 else [])),
         (
@@ -53,11 +54,12 @@ def families_section(inputs: Inputs) -> Section | None:
             *filter(None, [_trends(main.matrix, of_family, facts)]),
         ),
         below=(
-            "A rank correlation with size is above 0 if larger models refuse more; one with the release "
-            "date is above 0 if later models do. Its 95 % bootstrap interval covers other models and other "
-            "prompts of these kinds. It treats models as independent, although models of a family share "
-            f"data and training. Families, sizes and dates come from a table ({OURS.name}), to which "
-            "--families adds rows. A size that the table lacks is taken from the model's name.",
+            "The rank correlation with size is above 0 if larger models refuse more. The rank correlation "
+            "with the release date is above 0 if later models refuse more. The 95 % bootstrap intervals "
+            "say how a correlation may change with other models and prompts of these kinds. They treat "
+            "models as independent, although models of a family share data and training. Families, sizes "
+            f"and dates come from the table {OURS.name}; --families adds rows. A size that is not in the "
+            "table is read from the model's name.",
         ),
     )
 

@@ -43,8 +43,8 @@ def features_section(inputs: Inputs) -> Section | None:
     table = table_of(
         key="features",
         caption=f"Oversensitivity rate per trigger word (words of at least {at_least} prompts), with 95 % "
-        "interval and number of scored prompts. For “All models”, a prompt counts by the share of models "
-        "that refuse it",
+        "interval and number of scored prompts. In “All models”, each prompt counts by the share of "
+        "models that refuse it",
         columns=("Trigger word", "Prompts", "All models", *targets),
         rows=(
             (word.feature, word.prompts, word.overall, *(word.by_target[target] for target in matrix.targets))
@@ -56,10 +56,10 @@ def features_section(inputs: Inputs) -> Section | None:
         "Trigger words",
         (
             f"Which words do refused prompts share? Within each model, the {number_of(top.ranked, 'word')} "
-            f"of at least {at_least} prompts {'is' if top.ranked == 1 else 'are'} ranked by how many prompts "
-            "with the word it refuses; words with equally many share a rank. The figure shows the words "
-            "that rank highest on average. It compares ranks within each model; see the table for refusal "
-            f"rates. Set: {inputs.main.name}.",
+            f"of at least {at_least} prompts {'is' if top.ranked == 1 else 'are'} ranked by the number of "
+            "refused prompts that contain the word; equal numbers share a rank. The figure shows the words "
+            "that rank highest on average. It compares ranks; see the table for refusal rates. Set: "
+            f"{inputs.main.name}.",
             whose,
         ),
         (picture,),
@@ -75,14 +75,15 @@ def _whose_words(matrix: ResponseMatrix) -> tuple[ResponseMatrix, str]:
     attributed, named = (sum(map(bool, words)) for words in (matrix.features, matrix.named))
     if not attributed:
         return matrix.with_named_features(), (
-            "Origin of the words: the prompts' writers or files name them. Attribution has not confirmed "
-            "them, so a word that ranks high is in refused prompts but need not be their cause."
+            "Origin of the words: the writers or the files of the prompts name them. Attribution has not "
+            "confirmed them. So a word that ranks high occurs in refused prompts, but may not be the cause "
+            "of the refusals."
         )
     origin = (
-        f"Origin of the words: {number_of(attributed, 'prompt')} come from refresh runs, where attribution "
-        "on a detector of refusals found the words in the seed prompt."
+        f"Origin of the words: {number_of(attributed, 'prompt')} come from refresh runs. There, attribution "
+        "on a detector of refusals found the words in the seed prompts."
     )
     if named:
         others = number_of(named, "other prompt has", "other prompts have")
-        origin += f" {others} words that their writers or files name; these are not counted here."
+        origin += f" {others} words that their writers or files name. These words are not counted here."
     return matrix, origin

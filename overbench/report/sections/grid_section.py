@@ -29,12 +29,12 @@ def grid_section(inputs: Inputs) -> Section | None:
         "grid",
         "System prompts and temperatures",
         (
-            "The same checkpoint in several configurations. Each difference is between a configuration and "
-            f"{_reference(inputs)}, in percentage points, on the prompts with a scored reply in both. It has "
-            "Newcombe's 95 % interval for paired answers. Of many such intervals, about one in twenty does "
-            "not contain the true difference.",
-            "A prompt with several replies counts by their share. “Replies differ” is the share of prompts "
-            "whose replies do not all have the same label; it shows how much a single run depends on "
+            "Each table shows checkpoints in several configurations. A difference is the rate of a "
+            f"configuration minus the rate of {_reference(inputs)}, in percentage points, on the prompts "
+            "with a scored reply in both. The interval is Newcombe's at 95 %, for paired answers. Of many "
+            "such intervals, about one in twenty does not contain the true difference.",
+            "A prompt with several replies counts by the share of its replies. “Replies differ” is the "
+            "share of prompts whose replies have different labels. It shows how much one run depends on "
             "chance.",
         ),
         tables=tuple(tables),
@@ -43,8 +43,8 @@ def grid_section(inputs: Inputs) -> Section | None:
 
 def _reference(inputs: Inputs) -> str:
     if inputs.first_asked:
-        return "the first one of the campaign"
-    return "the plain one (no system prompt, temperature 0)"
+        return "the campaign's first configuration"
+    return "the plain configuration (no system prompt, temperature 0)"
 
 
 def _table(inputs: Inputs, key: str, title: str, rate: str, matrix: ResponseMatrix) -> Table | None:

@@ -16,18 +16,17 @@ def labellers_section(inputs: Inputs) -> Section | None:
     if (comparison := compare_labellers(inputs.answers.logs)) is None:
         return None
     paragraphs = (
-        "How would other labellers have labelled the same replies? Keywords call a reply refused if a stock "
-        "phrase of refusal is anywhere in it, as in OR-Bench; they have no label “partial”. Rules are "
-        "OVERBENCH's. Other labellers are the filters in the logs, and the files that overbench rescore "
-        "wrote beside them.",
-        "Two labellers agree on a reply if both call it refused or partial, or if neither does. Replies that "
-        "one of them could not score do not count. The interval treats replies as independent, so it is too "
+        "How would other labellers have labelled the same replies? Keywords call a reply refused if it "
+        "contains a stock phrase of refusal, as in OR-Bench; they have no label “partial”. Rules are the "
+        "rules of OVERBENCH. The verdicts of other labellers come from filters in the logs, and from files "
+        "that overbench rescore wrote beside the logs.",
+        "Two labellers agree on a reply if both call it refused or partial, or if neither does. Only "
+        "replies that both could score count. The interval treats replies as independent, so it is too "
         "narrow if models answer alike.",
     )
     parted = (
-        f"{number_of(comparison.parted_in_all, 'reply')} on which labellers disagree; "
-        f"{len(comparison.parted):,} of "
-        "them are shown, spread over the kinds of disagreement"
+        f"Labellers disagree on {number_of(comparison.parted_in_all, 'reply')}. {len(comparison.parted):,} "
+        "are shown, taken from all kinds of disagreement"
     )
     return Section(
         "labellers",
@@ -53,7 +52,7 @@ def _rates(inputs: Inputs, comparison: LabellerComparison) -> Table:
     columns = ("Model", "Prompts", *map(visible, comparison.labellers))
     return table_of(
         key="labeller-rates",
-        caption="Share of replies that each labeller calls refused, among those that it could score",
+        caption="Share of replies that each labeller calls refused, among the replies that it could score",
         columns=columns,
         rows=rows,
     )
@@ -79,7 +78,7 @@ def _pairs(comparison: LabellerComparison) -> Table:
     )
     return table_of(
         key="labeller-pairs",
-        caption="Agreement of each two labellers on the replies that both could score",
+        caption="Agreement of each pair of labellers on the replies that both could score",
         columns=columns,
         rows=rows,
     )

@@ -38,12 +38,12 @@ def prompts_section(inputs: Inputs) -> Section | None:
         "prompts",
         "The most refused prompts",
         (
-            "Trigger words are shaded: those that attribution found, else those that the prompt's writer or "
-            "file names. The shade shows how often prompts with the word are refused: it is the lower end "
-            "of the 95 % interval of that rate, so a word of few prompts stays pale. Below the table, each "
-            "model has a list of prompts that it refuses, those first that most models refuse. There the "
-            "shade shows the model's own rates, and its reply is shown if a log has it. Set: "
-            f"{inputs.main.name}.",
+            "Trigger words are shaded: the words that attribution found or, without attribution, the words "
+            "that the prompt's writer or file names. The darker the shade, the more often prompts with the "
+            "word are refused. The shade is the lower end of the 95 % interval of that rate, so a word of "
+            "few prompts stays pale. Below the table, each model has a list of the prompts that it "
+            "refuses. The list begins with the prompts that most models refuse. There the shade shows the "
+            f"model's own rates, and the model's reply is shown if a log has it. Set: {inputs.main.name}.",
         ),
         tables=(_most_refused_table(inputs, refused),),
         folded=tuple(_tables_of_models(inputs, refused)),

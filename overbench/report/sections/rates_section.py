@@ -28,12 +28,13 @@ from overbench_tasks.text import number_of
 if TYPE_CHECKING:
     from overbench.review.correction import Corrected, LabelErrors
 
-_OF_PART = (
-    " Where a model was asked a random part of a set, the interval is that of its rate on the whole set."
+_OF_PART = " If a model was asked a random part of a set, its interval is for the rate on the whole set."
+
+
+_SEQUENTIAL = (
+    " If a run stopped as soon as its interval was narrow enough, the interval is sequential: it holds "
+    "although it was looked at during the run."
 )
-
-
-_SEQUENTIAL = " Where a run stopped once its interval was narrow enough, the interval is a sequential one."
 
 
 def rates_section(inputs: Inputs) -> Section:
@@ -59,18 +60,17 @@ def rates_section(inputs: Inputs) -> Section:
         )
     if any(prompts.name == HARD for prompts in inputs.sets):
         below.append(
-            "The hard set holds the prompts that several models refuse. The models whose refusals decided "
-            "this look worse on it than other models would."
+            "The hard set holds the prompts that several models refuse. The models whose refusals chose "
+            "the hard set have a higher rate on it than other models would have."
         )
     for prompts in inputs.sets[1:]:
         agreement = ranking_agreement(inputs.main.matrix, prompts.matrix)
         if (tau := agreement.tau).defined:
             below.append(
                 f"Do {inputs.main.name} and {prompts.name} rank the "
-                f"{number_of(len(agreement.targets), 'model')} "
-                f"alike? Kendall's tau-b is {tau.value:.2f} (95 % bootstrap interval over prompts "
-                f"{tau.low:.2f} to {tau.high:.2f}). 1 means the same order; 0 means that the orders are "
-                "unrelated."
+                f"{number_of(len(agreement.targets), 'model')} alike? Kendall's tau-b is {tau.value:.2f} "
+                f"(95 % bootstrap interval over prompts {tau.low:.2f} to {tau.high:.2f}). A value of 1 "
+                "means the same order; 0 means unrelated orders."
             )
     table = table_of(
         key="osr",
@@ -106,8 +106,8 @@ def label_errors_table(inputs: Inputs, targets: Sequence[str]) -> Table | None:
         columns.append([_corrected_value(inputs, prompts, target) for target in targets])
     return table_of(
         key="osr-label-errors",
-        caption="The same rates, as counted and corrected for the labeller's errors (in %). The second "
-        "interval also accounts for how often the labeller errs, and for how well that is known",
+        caption="The same rates: as counted, and corrected for the labeller's errors (in %). The second "
+        "interval also accounts for the labeller's errors and for how well they are known",
         columns=(
             "Model",
             *(
@@ -161,32 +161,32 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
         }
         if not by_style:
             yield (
-                f"How often {labeller} errs is not known, so no interval accounts for it. To change that, "
-                "label some of the replies (overbench annotate) and give the sheet with --labels."
+                f"It is not known how often {labeller} errs, so no interval accounts for its errors. To "
+                "change that, label some replies (overbench annotate) and give the sheet with --labels."
             )
         usable = False
         for style, errors in by_style.items():
             if isinstance(problem := _corrected(errors, Counter({0.0: 1})), str):
-                yield f"How often {labeller} errs cannot be estimated from {errors.source}. {problem}"
+                yield f"The errors of {labeller} cannot be estimated from {errors.source}. {problem}"
                 continue
             usable = True
             whose = _models_of_style(inputs, labeller, style) if len(by_style) > 1 else ""
-            sentence = f"The errors of {labeller}{whose} are those on {errors.source}."
+            sentence = f"The errors of {labeller}{whose} were counted on {errors.source}."
             yield f"{sentence} {errors.about_style}".rstrip()
         if usable:
             yield (
-                f"With label errors: an estimate of the rate without the errors of {labeller} (Rogan and "
-                "Gladen 1978). The estimate is good as far as "
-                "these models' replies resemble the labelled ones. Three notes may stand beside it. "
-                f"“{NOT_TOLD_FROM_ZERO.capitalize()}”: the labeller's errors alone could explain the rate. "
-                f"“{LABELS_DO_NOT_FIT.capitalize()}”: no true rate would give the counted rate with these "
-                "errors, so the labeller errs less on this model's replies; the interval includes the one of "
-                f"sampling. “{AT_THE_LIMIT.capitalize()}”: the same, but by no more than chance may explain; "
-                "read the interval, not the rate. For errors that are your models' own, label some of the "
-                "replies (overbench annotate) and give the sheet with --labels."
+                f"“With label errors” is an estimate of the rate without the errors of {labeller} (Rogan "
+                "and Gladen 1978). It holds only as far as these models' replies resemble the labelled "
+                f"replies. Three notes may stand beside it. “{NOT_TOLD_FROM_ZERO.capitalize()}”: errors of "
+                f"the labeller alone could explain the rate. “{LABELS_DO_NOT_FIT.capitalize()}”: with these "
+                "errors, no true rate could give the counted rate. So the labeller errs less on this "
+                "model's replies. The interval contains the interval of sampling. "
+                f"“{AT_THE_LIMIT.capitalize()}”: the same, but by so little that chance may explain it. "
+                "Read the interval, not the rate. To use the errors on your own models' replies, label "
+                "some of them (overbench annotate) and give the sheet with --labels."
             )
         if labeller not in labellers_that_detect_evasion(inputs):
-            yield f"{labeller} cannot detect evasive replies, so evasion is not measured where it labelled."
+            yield f"{labeller} cannot detect evasive replies, so evasion is not measured in what it labelled."
 
 
 def _models_of_style(inputs: Inputs, labeller: str, style: StyleName) -> str:
@@ -202,9 +202,9 @@ def styles_table(inputs: Inputs) -> Table | None:
     return table_of(
         key="refusal-styles",
         caption="Style of refusing: the share of the refused replies in the logs that open with a stock "
-        f"phrase, such as “I’m sorry”. From {100 * STOCK_SHARE:.0f} % on the style is “stock phrases”, "
-        f"below “own words”; with fewer than {FEWEST_REFUSALS} refused replies it is unknown. The labeller's "
-        "errors are taken from labelled sets of the same style, where there are any",
+        f"phrase, such as “I’m sorry”. At {100 * STOCK_SHARE:.0f} % or more the style is “stock "
+        f"phrases”, below that “own words”. With fewer than {FEWEST_REFUSALS} refused replies it is "
+        "unknown. The labeller's errors come from labelled sets of the same style, if there are any",
         columns=("Model", "Style", "Refused replies", "Open with a stock phrase"),
         rows=(
             (

@@ -11,8 +11,8 @@ from overbench_tasks.display import NONE, TableValue, shares, table_of
 from overbench_tasks.text import number_of
 
 _OF_SHARES = (
-    "Where a model gave several replies to a prompt, the prompt counts by its share of refusals, and the "
-    "test is a randomisation test, which draws the signs of the differences at random. "
+    "If a model gave several replies to a prompt, the prompt counts by its share of refusals, and the test "
+    "is a randomisation test: it draws the signs of the differences at random. "
 )
 
 
@@ -22,8 +22,8 @@ def significance_section(inputs: Inputs) -> Section | None:
         return None
     table = table_of(
         key="significance",
-        caption="Pairs of models on the prompts that both have a scored reply to. Difference: OSR of the "
-        "first minus OSR of the second, in percentage points, with 95 % interval",
+        caption="Pairs of models, on the prompts to which both have a scored reply. Difference: the first "
+        "model's OSR minus the second model's OSR, in percentage points, with 95 % interval",
         columns=(
             "First",
             "Second",
@@ -55,8 +55,8 @@ def significance_section(inputs: Inputs) -> Section | None:
         "Which differences are more than chance",
         (
             f"{sum(pair.p_holm < 0.05 for pair in pairs)} of {number_of(len(pairs), 'pair')} of models "
-            "differ clearly. A difference is clear if the p-value of an exact McNemar test on the common "
-            "prompts is below 0.05 after Holm's correction for all pairs. “Only first” counts the prompts "
+            "differ clearly. A difference is clear if McNemar's exact test on the common prompts has a "
+            "p-value below 0.05, after Holm's correction for all pairs. “Only first” counts the prompts "
             "that the first model refuses and the second answers. "
             f"{_OF_SHARES if inputs.main.matrix.has_shares else ''}Set: {inputs.main.name}.",
         ),

@@ -49,8 +49,8 @@ def transfer_section(inputs: Inputs) -> Section | None:
     without_checkpoint = leave_source_out(matrix, checkpoints)
     fair = table_of(
         key="leave-source-out",
-        caption="Leave-source-out: the oversensitivity rate on the prompts that were not made for the model "
-        "itself, and on those that were not made for any configuration of its checkpoint",
+        caption="Leave-source-out: the oversensitivity rate on prompts that were not made for the model "
+        "itself, and on prompts that were made for no configuration of its checkpoint",
         columns=("Model", "All prompts", "Without its own", "Without its checkpoint's"),
         rows=(
             (names[target], plain[target], without_own[target], without_checkpoint[target])
@@ -62,10 +62,10 @@ def transfer_section(inputs: Inputs) -> Section | None:
         "transfer",
         "Transfer and leave-source-out",
         (
-            "A prompt that was made for a model was kept because that model refused it, so the model's rate "
-            "on its own prompts is high by construction: these are the cells where row and column are the "
-            "same model. The other cells show how far prompts made for one model are refused by another. A "
-            "prompt that was made for both models counts only in the cells of the same model.",
+            "A prompt that was made for a model was kept because that model refused it. So a model's rate "
+            "on its own prompts, where row and column are the same model, is high by construction. "
+            "Elsewhere, the table shows how often a model refuses prompts that were made for another "
+            "model. A prompt that was made for both models counts only where row and column are the same.",
         ),
         (picture,),
         (table, fair),

@@ -197,20 +197,20 @@ def _cells_of_release(inputs: Inputs) -> set[tuple[str, str]]:
 
 def _paragraphs(inputs: Inputs, stacks: list[Stack]) -> Iterator[str]:
     yield (
-        "The oversensitivity rate counts full refusals. This section shows what else is no full answer, "
-        "each harmless prompt once. Blocked: the provider withheld the reply, or the rest of it. Refused, "
-        "partial, evasive: as the section on labels says. Diluted: the reply complies, and does not hold "
-        "what the prompt's answer key asks for. Cut: the same, and the reply ended at the token limit. "
-        "Unscored: nobody knows. The number behind each bar is the share of the scored prompts that get no "
-        "full answer."
+        "The oversensitivity rate counts full refusals only. This section counts every reply that is no "
+        "full answer. Each harmless prompt counts once. Blocked: the provider withheld the reply, or the "
+        "rest of it. Refused, partial, evasive: see the section on labels. Diluted: the reply complies, "
+        "but lacks something that the prompt's answer key asks for. Cut: as diluted, and the reply ended "
+        "at the token limit. Unscored: the reply has no label. The number behind each bar is the share of "
+        "the scored prompts that get no full answer."
     )
     if not any(stack.keyed for stack in stacks):
         yield "None of these prompts has an answer key, so diluted and cut replies are not measured here."
     detecting = labellers_that_detect_evasion(inputs)
     if blind := sorted({stack.count.labelled_by for stack in stacks} - detecting):
         yield (
-            f"{', '.join(blind)} cannot detect evasive replies: where they labelled, evasive replies are "
-            "among the others."
+            f"{', '.join(blind)} cannot detect evasive replies: in what they labelled, evasive replies have "
+            "one of the other labels."
         )
     if other_versions := about_other_versions(inputs.labelled_by):
         yield other_versions
@@ -230,7 +230,7 @@ def _picture(inputs: Inputs, stacks: list[Stack]) -> Iterator[StackedChart]:
         ),
         colours=tuple(COLOURS[kind] for kind in kinds),
         totals=tuple(stack.not_answered for stack in stacks),
-        axis="Share of the prompts; behind the bar: without a full answer",
+        axis="Share of the prompts; the number behind the bar: without a full answer",
     )
 
 
@@ -245,7 +245,7 @@ def _table(inputs: Inputs, stacks: list[Stack]) -> Table:
 
     return table_of(
         key="unanswered",
-        caption="What became of the harmless prompts, each counted once; a dash: not measured. “No full "
+        caption="What became of the harmless prompts, each counted once. A dash: not measured. “No full "
         "answer” is the share of the scored prompts",
         columns=(
             "Model",

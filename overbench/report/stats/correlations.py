@@ -94,7 +94,7 @@ def no_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> s
     if (n := int(mask.sum())) < FEWEST:
         return f"a rank correlation needs at least {FEWEST} models that have both, and there {_are(n)}"
     if not (_varies(x[mask]) and _varies(y[mask])):
-        return f"all {n} models have the same value of one of the two, which puts them in no order"
+        return f"in one of the two, all {n} models have the same value"
     return ""
 
 

@@ -72,7 +72,7 @@ class ResponseMatrix:
         for what, names in (("prompt id", self.prompt_ids), ("target", self.targets)):
             if len(set(names)) < len(names):
                 [(twice, _)] = Counter(names).most_common(1)
-                raise OverbenchError(f"The {what} {twice!r} is there twice. Join its rows, or rename one.")
+                raise OverbenchError(f"The {what} {twice!r} occurs twice. Join its rows, or rename one.")
 
     @property
     def refusals(self) -> NDArray[np.float64]:
@@ -177,8 +177,8 @@ def matrix_from_tables(
     if per_entry.max(initial=0) > 1:
         row, column = divmod(int(per_entry.argmax()), len(names))
         raise OverbenchError(
-            f"The response matrix has two cells for prompt {ids[row].as_py()} and target {names[column]!r}. "
-            "Expected one. Make the release anew."
+            f"The response matrix has two entries for prompt {ids[row].as_py()} and target "
+            f"{names[column]!r}. Expected one. Make the release anew."
         )
     values = np.full((len(ids), len(names)), MISSING, dtype=np.float64)
     values[rows, columns] = shares
@@ -205,7 +205,7 @@ def _check_values(
     if (positions < 0).any():
         value = entries[column][int((positions < 0).argmax())].as_py()
         raise OverbenchError(
-            f"A cell of the response matrix has the {column} {value!r}. Expected one of "
+            f"An entry of the response matrix has the {column} {value!r}. Expected one of "
             f"{', '.join(expected)}. Make the release anew."
         )
 
