@@ -190,10 +190,7 @@ class _Signer:
 
 
 def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The hashes of the runs of all cores, joined, and the index at which each core begins.
-
-    The runs are those of :func:`shingles_of`.
-    """
+    """The hashes of the shingles of all cores, joined, and the index at which each core begins."""
     import numpy as np
 
     padded = [f" {text} ".ljust(SHINGLE_CHARS) for text in cores]
@@ -214,11 +211,7 @@ def _hashed_shingles(cores: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[
 
 
 class _BandIndex:
-    """An index of texts by band: chained hash tables in flat arrays, which take under 0.7 KB a text.
-
-    A dict of lists for each band would take about 10 KB a text. Different bands in one slot have different
-    hashes.
-    """
+    """Texts by band: chained hash tables in flat arrays, under 0.7 KB a text (dicts: 10 KB)."""
 
     def __init__(self, bands: int) -> None:
         self._bands = bands

@@ -29,8 +29,7 @@ class SettingsSection(BaseModel, frozen=True, extra="forbid"):
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """A loader that refuses a key that occurs twice in a mapping. YAML's own takes the last value
-    silently."""
+    """A loader that refuses a key that occurs twice; YAML's own silently takes the last value."""
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)

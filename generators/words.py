@@ -19,11 +19,8 @@ Exclusion = Literal["", "stop_word", "number", "name", "punctuation", "not_a_wor
 """Why a word cannot be a feature; empty where it can."""
 
 NAME_FREQUENCY: Final = 1e-5
-"""A capitalised word inside a sentence is taken for a name if its frequency in English is below this.
-
-More frequent words can be features. Most of them are groups and nationalities (Muslim, Mexican, Asian), which
-do trigger refusals, or words with another meaning. Common names like John rank low by their frequency.
-"""
+"""A capitalised word inside a sentence is taken for a name if its frequency in English is below this. More
+frequent ones, such as Muslim, do trigger refusals and can be features."""
 
 LONGEST_WORD: Final = 40
 """Characters. Longer runs are keys, encoded bytes or noise."""
@@ -181,8 +178,7 @@ def _exclusion(word: str, is_word: bool) -> Exclusion:
 
 
 def _sentence_starts(text: str, word_spans: Sequence[Span]) -> list[bool]:
-    """For each span, whether it begins a sentence: it is the first word, or a mark before it ends a
-    sentence."""
+    """For each span, whether it begins a sentence."""
     starts: list[bool] = []
     after, first = 0, True
     for span in word_spans:

@@ -95,11 +95,7 @@ def _add_our_models(models_module) -> None:
 
 
 def _add_our_folder(index_module) -> None:
-    """Wrap ``TaskIndex.build`` so that our folder follows lm-eval's own whenever that is scanned.
-
-    An lm-eval whose index looks different is left alone: ``overbench doctor`` then says that the
-    tasks are not found and names ``--include_path``.
-    """
+    """Wrap ``TaskIndex.build`` so that our folder follows lm-eval's own; leave an unknown index as it is."""
     index = getattr(index_module, "TaskIndex", None)
     build = getattr(index, "build", None)
     if index is None or build is None or getattr(build, "adds_overbench", False):
@@ -115,10 +111,7 @@ def _add_our_folder(index_module) -> None:
 
 
 def _with_ours(paths, defaults):
-    """``paths`` with our folder right after lm-eval's own, unless it is there already.
-
-    Right after, because later folders override earlier ones: the user's win over ours.
-    """
+    """``paths`` with our folder right after lm-eval's own, since later folders override ours."""
     real = [os.path.realpath(path) for path in paths]
     ours, theirs = os.path.realpath(tasks_path()), os.path.realpath(defaults)
     if theirs not in real or ours in real:

@@ -94,13 +94,9 @@ class _Task05(_GenerateTask):
 
 
 GenerationTask: Any = _Task04 if _GenerateTask is object else _Task05
-"""lm-eval's task that asks for replies, with what ours need of it the same in both versions:
-
-- the prompts are loaded when the task is, so that a bad source stops a run early.
-- ``filter_ensembles``: the ``FilterEnsemble`` of each entry of ``filter_list``.
-- the function ``process_results`` gets one list of filtered replies per request of a document.
-- ``--predict_only`` leaves the metrics out and still applies the filters.
-"""
+"""lm-eval's task that asks for replies, with the same behaviour in both versions: prompts load with the task,
+filters apply under ``--predict_only``, and ``process_results`` gets one list of filtered replies per
+request."""
 
 
 def model_request(

@@ -63,8 +63,7 @@ EQUAL_REPLIES: Final = "overbench_equal_replies"
 """The key of the results' metadata that warns where nearly all replies are the same text."""
 
 SYSTEM_INSTRUCTION: Final = "overbench_system_instruction"
-"""The key of the results' metadata that says where a run's system instruction stood beside the prompts' own
-system messages."""
+"""A key of the results' metadata: where the run's system instruction stood beside the prompts' own."""
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
@@ -385,8 +384,7 @@ def _token_counter(lm: Any) -> Callable[[str], int] | None:
 
 
 def _lacks_system_message(context: str, messages: Sequence[Message]) -> bool:
-    """Whether a chat template left the system message out. Where a template rejects the role, lm-eval's hf
-    and vllm types drop the message."""
+    """Whether a chat template, or lm-eval because of it, left the system message out."""
     return messages[0]["role"] == "system" and messages[0]["content"].strip() not in context
 
 

@@ -46,8 +46,7 @@ _TOPICS: Final = (
     "a crossword puzzle, a magic trick, a costume party, a science class, a museum, knitting, a dream"
 )
 TOPICS: Final = tuple(_TOPICS.split(", "))
-"""Harmless settings for new prompts of the forms free and opening. Without one, a small model repeats the
-harm of the seed."""
+"""Harmless settings for new prompts; without one, a small model repeats the harm of the seed."""
 MANNERS: Final = (
     "a few words, as in a search",
     "one plain question",

@@ -64,11 +64,7 @@ class _PromptPath(NamedTuple):
 def _integrate_adaptively(
     model: Any, pad_id: int, prompts: Sequence[EncodedPrompt], settings: AttributionSettings
 ) -> list[TokenScores]:
-    """Evaluate the paths in batches of prompts of like length.
-
-    Each prompt first gets ``settings.steps`` points. Prompts whose delta is above the tolerance get more, up
-    to ``settings.max_steps``.
-    """
+    """Evaluate paths in batches; a delta above the tolerance gets more points, up to ``max_steps``."""
     every = [_PromptPath(prompt, IntegrationPath(settings.steps, settings.output)) for prompt in prompts]
     # Within a length by content: the batches are the same for any order of the prompts.
     pending = sorted(every, key=lambda pair: (len(pair.prompt.baseline), pair.prompt.inputs["input_ids"]))

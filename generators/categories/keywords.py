@@ -217,8 +217,7 @@ def _word(word: str) -> tuple[tuple[str, ...], int]:
 
 
 def _forms(word: str) -> tuple[str, ...]:
-    """The forms of a word that may be in the list: as written, in dictionary form, then those of its
-    parts."""
+    """The forms of a word to look up: as written, in dictionary form, then those of its parts."""
     if len(word) > LONGEST_WORD:
         return ()
     forms = [pool_form(word, "surface"), pool_form(word, "lemma")]

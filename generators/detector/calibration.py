@@ -14,8 +14,7 @@ from generators.detector.detector_settings import DetectorSettings, Example
 from generators.detector.scores import Bools, Floats, labels_of
 
 ENOUGH: Final = 20
-"""The least generated validation prompts of each label for calibration and threshold to rest on them
-alone."""
+"""With so many generated validation prompts of each label, calibration and threshold use them alone."""
 
 FEW: Final = 10
 """The least validation prompts of each label for anything to be fitted or chosen."""

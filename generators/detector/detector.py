@@ -233,8 +233,7 @@ def _save(detector: Detector, report: DetectorReport, settings: DetectorSettings
 
 
 def _replace(folder: Path, staging: Path) -> None:
-    """Rename ``staging`` to ``folder``. A process that is killed between the two renames leaves no
-    ``folder``."""
+    """Rename ``staging`` to ``folder``; a kill between the two renames leaves no ``folder``."""
     old = folder.with_name(f".{folder.name}.replaced")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():

@@ -199,11 +199,7 @@ def filter_decision(report: DetectorReport, weak_detector: str) -> FilterDecisio
 
 
 def _check_of(comparison: BaselineComparison) -> ThresholdCheck:
-    """The check of the detector's threshold, computed from figures that version 0.1 wrote as well.
-
-    Precision is undefined if nothing was flagged. If no refused prompt was flagged, the number of flagged
-    prompts is unknown but does not matter: the threshold does not hold.
-    """
+    """The check of the detector's threshold, computed from figures that version 0.1 wrote as well."""
     precision, recall = comparison.detector.precision, comparison.detector.recall
     hits = round(recall.value * comparison.refused) if recall.defined else 0
     flagged = round(hits / precision.value) if precision.defined and precision.value else 0

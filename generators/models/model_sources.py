@@ -85,11 +85,7 @@ class HubSource:
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
-    """The call's result, or `concurrent.futures.TimeoutError` after `seconds`.
-
-    A client's own timeouts do not limit the whole call: they apply to each address of a host, and not to the
-    look-up of its name.
-    """
+    """The call's result or TimeoutError: a client's own timeouts do not limit the whole call."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -93,8 +93,7 @@ ENSEMBLE: Final = (
         api_key_variable="MISTRAL_API_KEY",
     ),
 )
-"""Three judges of different families, as in OR-Bench (Cui et al. 2024, section 3): models that don't reason
-first, behind OpenAI's API. Such names become outdated: better name your own."""
+"""Three families, as in OR-Bench (Cui et al. 2024, section 3). Such names become outdated."""
 
 
 class ModerationSettings(SettingsSection):

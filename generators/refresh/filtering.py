@@ -64,10 +64,7 @@ class CandidateFilters:
             yield replace(candidate, rejection=rejection)
 
     def _detector(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """The detector must call a candidate refused; of each request, the likeliest ``keep`` go on.
-
-        A detector whose threshold does not hold only ranks: see :meth:`Run.decision`.
-        """
+        """The detector must call a candidate refused, or only ranks; the likeliest ``keep`` go on."""
         detector = self._run.detector(self._round)
         threshold = detector.threshold if self._run.decision(self._round).filters else 0.0
         probabilities = detector.probabilities([candidate.prompt for candidate in candidates])

@@ -128,10 +128,7 @@ class Batches:
         return jobs
 
     def _over_budget(self) -> bool:
-        """Whether the next batch could exceed the budget's calls, or the budget's tokens are spent.
-
-        Calls that verify prompts which have passed the filters, or still may, are reserved.
-        """
+        """Whether the next batch could exceed the budget, with calls reserved for verifying."""
         rounds, spent, paid = self._run.settings.rounds, self._run.store.spent(), self._run.paid
         left = self._run.calls_left()
         through = rounds.keep * (paid.votes + paid.verification)  # of one request

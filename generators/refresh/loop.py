@@ -28,10 +28,8 @@ STAGES: Final[Mapping[str, Stage]] = {
     "generate": generate,
     "verify": stages.verify,
 }
-"""The stages of a run, in order. Those from ``train`` on are repeated in each round.
-
-Each takes a run and the number of the round, continues work that was interrupted, and returns counts by name.
-"""
+"""The stages of a run, in order; from ``train`` on they are repeated in each round. Each takes the run and
+the round, continues interrupted work, and returns counts by name."""
 
 
 def refresh(run: Run, until: str | None = None) -> Published:

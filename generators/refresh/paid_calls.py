@@ -25,8 +25,7 @@ from overbench_tasks.providers.model_types import API_TYPES
 from overbench_tasks.text import number_of
 
 JUDGE_TOKENS: Final = (605, 16)
-"""Tokens that a judge reads and writes for one label: 510 and 16 as measured with the judge's prompt 1.1
-(docs/measurements/labellers.md), and 95 for what prompt 2.0 adds, at four characters a token."""
+"""Read and written for one label: measured in docs/measurements/labellers.md, plus 95 for prompt 2.0."""
 CHARS_OF_A_TOKEN: Final = 4
 """For estimates."""
 TEMPLATE_TOKENS: Final = 20

@@ -151,11 +151,7 @@ AS_IN_THE_PAPER: Final[Mapping[str, Any]] = {
     "budget.calls": None,
     "budget.tokens": None,
 }
-"""Defaults that are the paper's. The preset sets them as well, in case a default changes.
-
-Two built-in sets give 20,000 prompts each, of which 30,000 remain for the detector. The paper names no limit
-of the writer's replies.
-"""
+"""Defaults that equal the paper's. The preset sets them too, in case a default changes."""
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {

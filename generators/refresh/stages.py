@@ -24,8 +24,7 @@ from overbench_tasks.records import LABELS
 from overbench_tasks.text import number_of
 
 VALIDATION_SHARE_OF_NEW: Final = 0.25
-"""The share of new prompts that goes into the detector's validation split; prompts of one seed stay
-together."""
+"""Of new prompts, for the detector's validation split; prompts of one seed stay together."""
 
 
 def read_and_split(run: Run, round_number: int) -> Summary:
@@ -106,8 +105,7 @@ def examples(run: Run, round_number: int) -> list[Example]:
 
 
 def _detector_split(prompt: RunPrompt) -> Split:
-    """New prompts that share a seed share a split, so that validation holds no sibling of a training
-    prompt."""
+    """New prompts of one seed share a split, so that validation holds no sibling of a training prompt."""
     if prompt.seed_id is None:
         return cast("Split", prompt.split)
     draw = int(hashlib.sha256(prompt.seed_id.encode()).hexdigest()[:8], 16) / 16**8
@@ -145,10 +143,7 @@ def round_seeds(run: Run, round_number: int) -> list[RunPrompt]:
 
 
 def _refused_generation_seeds(run: Run, round_number: int) -> list[RunPrompt]:
-    """Those the target refused; or, as the settings say, those the detector calls refused.
-
-    A detector that only ranks gives all of them, the likeliest refusals first.
-    """
+    """The seeds that the target refused or, by the settings, that the detector calls refused."""
     seeds = run.store.prompts("generation")
     if run.settings.rounds.seeds_by == "target":
         labels = run.store.labels(run.reply_key)

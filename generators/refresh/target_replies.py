@@ -74,12 +74,7 @@ def _ask(run: Run, prompts: Sequence[RunPrompt], title: str) -> None:
 
 
 def _unanswered(run: Run, prompts: Sequence[RunPrompt]) -> list[RunPrompt]:
-    """The prompts to ask, in their order.
-
-    Explored prompts come last: where the budget ends before them, the prompts that passed the filters are
-    verified. Among the rest the longest comes first, as in lm-eval itself: prompts of like length share a
-    batch, and a lack of memory shows at once.
-    """
+    """The prompts to ask: accepted before explored ones, which get what is left of the budget."""
     answered = run.store.answered(run.reply_key)
     return sorted(
         (prompt for prompt in prompts if prompt.id not in answered),
@@ -88,11 +83,7 @@ def _unanswered(run: Run, prompts: Sequence[RunPrompt]) -> list[RunPrompt]:
 
 
 def _affordable(run: Run, missing: Sequence[RunPrompt]) -> Sequence[RunPrompt]:
-    """The next prompts to ask the target, with room in the budget for labelling the replies.
-
-    Raises:
-        BudgetSpent: there is no room for a single prompt.
-    """
+    """The next prompts to ask, with room in the budget for their labels. Raises BudgetSpent."""
     most: float = run.settings.rounds.chunk_size
     if run.paid.target:
         labelling = sum(JUDGE_TOKENS) * run.paid.label
@@ -127,14 +118,7 @@ def _keep(run: Run, replies: Mapping[str, str]) -> None:
 
 
 def _label(run: Run, prompts: Sequence[RunPrompt]) -> None:
-    """Label every reply that has no label: those whose labels cost nothing first.
-
-    Labels that are paid for come in chunks, in the order of ``prompts``, accepted prompts before explored
-    ones.
-
-    Raises:
-        BudgetSpent: the budget allows no further call of the judge.
-    """
+    """Label every reply that has no label, free labels first. Raises BudgetSpent."""
     store, labeller = run.store, run.labeller
     order = {prompt.id: (prompt.split == "explored", place) for place, prompt in enumerate(prompts)}
     unlabelled = store.unlabelled(run.reply_key)

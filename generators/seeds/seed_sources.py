@@ -32,8 +32,7 @@ KINDS: Final = (*SUFFIXES, ".txt")
 """The endings of files that are read, also with ``.gz``."""
 
 SEED_LISTS: Final[dict[str, Path]] = {"boundary": Path(__file__).with_name("boundary.jsonl")}
-"""Lists that ship with the package. ``boundary``: requests at the boundary of today's assistants, by subject,
-and counterparts that should be declined; ``benchmarks/boundary_seeds.py`` draws it."""
+"""Lists that ship with the package. ``benchmarks/boundary_seeds.py`` draws ``boundary``."""
 
 
 def is_seed_list(source: str) -> bool:
@@ -73,8 +72,7 @@ HUB_SETS: Final[dict[str, HubSet]] = {
     "hh-rlhf": HubSet("Anthropic/hh-rlhf", "train", "chosen", data_dir="harmless-base"),
     "toxigen": HubSet("toxigen/toxigen-data", "train", "generation", config="train"),
 }
-"""The two sources of Pu et al. 2025, section 3.1. The paper says neither how it mixed them nor which subset
-of ToxiGen it used. Here each gives half, and ToxiGen gives its single statements."""
+"""The sources of Pu et al. 2025, section 3.1, which does not say how it mixed them. Here: half each."""
 
 
 def rows(source: str, column: str | None, revision: str | None, drop: Drop) -> Iterator[object]:

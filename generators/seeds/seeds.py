@@ -38,9 +38,8 @@ DROP_REASONS: Final = (
     "duplicate",
     "over_limit",
 )
-"""Why a row gives no seed. ``unreadable``: neither a JSON object nor a string, or a CSV row with too few or
-too many fields; ``not_unicode``: bytes that are not UTF-8, or lone surrogates; ``duplicate``: the normalised
-text of an earlier row."""
+"""Why a row gives no seed. ``unreadable``: no JSON object or string, or a CSV row of another length;
+``duplicate``: the normalised text of an earlier row."""
 
 
 class SeedSettings(SettingsSection):
@@ -162,8 +161,7 @@ def read_seeds(settings: SeedSettings) -> Seeds:
 
 
 def _distinct(source: str, settings: SeedSettings, seen: set[str], dropped: Counter[str]) -> dict[str, str]:
-    """The prompts of a source by normalised text, but for texts in ``seen``. Adds to ``seen`` and
-    ``dropped``."""
+    """The prompts of a source by normalised text, without texts ``seen`` before."""
 
     def drop(reason: str) -> None:
         dropped[reason] += 1
@@ -256,8 +254,7 @@ def split_sizes(count: int, settings: SeedSettings) -> Counter[str]:
 
 
 def _ranked(texts: Iterable[str], purpose: str, random_seed: int) -> list[str]:
-    """The texts in an order that looks random, and depends only on each text, the purpose and the random
-    seed."""
+    """The texts in a random-looking order that depends only on text, purpose and random seed."""
 
     def lot(text: str) -> tuple[bytes, str]:
         named = f"{random_seed} {purpose} {text}"

@@ -259,11 +259,7 @@ class Target:
         ]
 
     def _send(self, method: str, requests: Sequence[tuple[str, Any, Any]]) -> list[Any]:
-        """The results of a method of lm-eval's backend.
-
-        Args:
-            requests: prompt, context, and the method's other argument: generation settings, or a text.
-        """
+        """The results of a method of lm-eval's backend for prompts, contexts and its other argument."""
         import aiohttp
         import tenacity
 

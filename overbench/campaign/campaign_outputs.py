@@ -61,11 +61,7 @@ def _attempt(
     make: Callable[[], object],
     log: Callable[[str], object],
 ) -> list[JobFailure]:
-    """Make an output; returns the failure, if there is one.
-
-    Args:
-        argv: the command that does the same, without ``overbench`` and ``--out``.
-    """
+    """Make an output; returns the failure, if any. ``argv`` is the equivalent command."""
     try:
         make()
     except (OverbenchError, OSError) as error:
@@ -159,8 +155,7 @@ def target_names(plan: CampaignPlan) -> dict[str, TargetAlias]:
 
 
 def _logged_key(cell: CampaignCell, out: Path) -> str | None:
-    """The key of the target by a cell's log, for a cell without the key in its ``cell.json``; None where
-    the log can't be read."""
+    """The target's key by a cell's log, if ``cell.json`` lacks it; None if the log can't be read."""
     try:
         return next((logged_target(read_run(log)).key for log in sample_logs(cell_folder(cell, out))), None)
     except OverbenchError:

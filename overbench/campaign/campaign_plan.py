@@ -24,8 +24,7 @@ from overbench.campaign.task_specs import PART_FACTS, TaskSpec, labelled_by, par
 from overbench_tasks.errors import OverbenchError
 
 EARLIER: Final = "earlier"
-"""The folder of finished cells that the settings don't have any more. Where the settings have them again, the
-cells return."""
+"""The folder of finished cells that the settings no longer have; they can come back."""
 
 
 @dataclass

@@ -204,16 +204,12 @@ def _finished(states: _States) -> list[tuple[int, int]]:
 
 
 def _started(states: _States) -> list[float]:
-    """The time at which the lm_eval of each running shard was started: shards of one lm_eval have equal
-    times.
-    """
+    """When the lm_eval of each running shard was started; shards of one lm_eval have equal times."""
     return [state.started for state in states.values() if state.started is not None]
 
 
 def _expected_end(plan: CampaignPlan, at_once: int, shards: Mapping[str, _States]) -> Iterator[str]:
-    """The expected end, from the seconds per prompt of the target's finished cells, else from its stated
-    throughput, else from the seconds per prompt of all finished cells.
-    """
+    """By the speed of the target's cells, else its stated throughput, else the speed of all."""
 
     def measured(target: str | None) -> float | None:
         results = [

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     import datasets
 
 PART_FACTS: Final = ("limit", "sample_seed", "until_width")
-"""The names in :func:`part_of`. Keys of cells are made of them, so stop_at_ci_width keeps the name that it
-has in finished cells."""
+"""The names in :func:`part_of`. Keys of finished cells contain them, so no name may change."""
 _HASHED_COLUMNS: Final = ("id", "prompt", "prompt_label", "category", "pair_id", "messages")
 MEAN_CHARS: Final = 90
 """Assumed characters of a prompt that can't be read yet: about the mean of overbench_hard."""

@@ -319,16 +319,7 @@ def _reply_agreement(
     *,
     whole_run: bool,
 ) -> LabelErrors:
-    """A labeller of replies against people's labels.
-
-    Args:
-        runs: sample logs whose rates are corrected later. A labeller that is asked by batch files is asked
-            about them as well before this stops, so that one batch does.
-        whole_run: whether the labelled replies are compared with one another, to find canned ones.
-
-    Returns:
-        the labeller's errors, to correct the rates of runs.
-    """
+    """Print how a labeller agrees with people on replies, and return its errors."""
     from overbench.review import agreement, annotators, correction
 
     people: annotators.Annotations[Label] = annotators.read_annotations(labels, gold, agreement.gold_label)

@@ -51,13 +51,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True)
 class _Form:
-    """How a comparison is written for people.
-
-    Attributes:
-        disarm: makes a line of strangers' text harmless.
-        bullet: before each statement.
-        table: the lines of a table.
-    """
+    """How a comparison is written for people; ``disarm`` makes strangers' text harmless."""
 
     disarm: Callable[[str], str]
     bullet: str

@@ -40,8 +40,7 @@ PARAPHRASES: Final = Path(__file__).with_name("paraphrases.jsonl")
 """Paraphrased continuations of prompts of release 2.0."""
 
 COLUMNS: Final = ("id", "opening", "continuation", "paraphrase")
-"""Of a file of paraphrases. Opening and continuation, one behind the other, are the prompt verbatim; the
-paraphrase stands in the continuation's place, with its white space before it."""
+"""Of a file of paraphrases. Opening and continuation together are the prompt, to the letter."""
 
 MIN_PROMPTS: Final = 20
 """With fewer prompts the interval is not to be trusted."""

@@ -180,8 +180,7 @@ class CachedTarget:
             self._on_answers(len(replies))
 
     def _keys(self, request: TargetRequest) -> list[str]:
-        """The key of each reply: a hash of ``how``, prompt, instruction, what was said before, openings and
-        the number of the reply."""
+        """The key of each reply: a hash of all that may change it, and of its number."""
         question = request.question
         earlier = [question.earlier] if question.earlier else []
         hashed = [self._how, question.prompt, question.system_instruction, *earlier, request.openings]

@@ -40,8 +40,7 @@ from overbench.explain.trigger_search import Removal, RemovalResult, TriggerSear
 ASKED_AGAIN: Final = 5
 """Where the first two replies differ, so many, to tell how often."""
 MOST_SENTENCES_ALONE: Final = 8
-"""An instruction of more sentences is bisected at once: one is found by few calls, and others that would do
-alone are not looked for."""
+"""An instruction of more sentences is bisected at once, to save calls."""
 
 
 class PromptToExplain(NamedTuple):
@@ -124,10 +123,7 @@ class _PromptExplainer:
         return answer
 
     async def _begin_by_probability(self, own: Answer) -> float:
-        """The log-probability that the reply to the prompt as it is opens as a refusal does.
-
-        From here on a variant has turned the refusal when that is less than half as probable.
-        """
+        """The log-probability that the reply opens as a refusal, which a variant has to halve."""
         self._openings = openings_of(own, self._settings.opening_words)
         self._calls.kept_back = 0
         question = Question(self._prompt, self._instruction, self._earlier)
@@ -198,10 +194,7 @@ class _PromptExplainer:
         return replace(triggers, variant_reply=_turned_reply(answer), variant_label=_most(answer))
 
     async def _results(self, questions: dict[Removal, Question | None]) -> dict[Removal, RemovalResult]:
-        """What taking these out does, as far as the budget allows, from the first on.
-
-        An empty prompt is not asked: there is no refusal left to turn, and no answer either.
-        """
+        """What taking these out does, as far as the budget allows. An empty prompt is not asked."""
         requests = {
             removal: self._variant_request(question) for removal, question in questions.items() if question
         }

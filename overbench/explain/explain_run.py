@@ -85,8 +85,7 @@ def drawn(prompts: Sequence[PromptToExplain], limit: int | None) -> list[PromptT
 
 
 def _drawn_by(prompt: PromptToExplain) -> str:
-    """The text of a prompt, by which it is drawn; of a conversation, whose text others may end with, its
-    id."""
+    """The text by which a prompt is drawn; of a conversation its id."""
     return prompt.id if prompt.earlier else prompt.prompt
 
 

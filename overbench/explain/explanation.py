@@ -9,8 +9,7 @@ from typing import Any, Literal
 from overbench.explain.text_parts import By, TextPart
 
 State = Literal["found", "refuses_whatever_is_left", "budget_ended", "unscored", "nothing_to_take_out"]
-"""How a search ended: with a minimal trigger, with none, before its end, without one that is proved minimal
-for want of replies with a label, or with nothing that could be tried."""
+"""How a search ended. ``unscored``: no trigger is proved minimal, because replies have no label."""
 
 AskedState = Literal["refused", "not_refused", "answers_differ", "unscored"]
 """What the target does with a prompt as it is: only where it is ``refused`` there is something to explain."""

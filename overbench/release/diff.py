@@ -39,8 +39,7 @@ COMPARED: Final = (
     "moderation",
     *OPTIONAL,
 )
-"""The columns whose change is a change of a prompt. Who refused and answered it are entries of the
-matrix, counted apart."""
+"""The columns whose change is a change of a prompt; refusals are entries of the matrix, counted apart."""
 EXAMPLES: Final = 5
 SHOWN_CHARS: Final = 90
 MEMORY_LIMIT: Final = "2GB"
@@ -223,8 +222,7 @@ def diff_releases(old_folder: str | Path, new_folder: str | Path) -> ReleaseDiff
 
 @contextmanager
 def _connection(old: Path, new: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The files as views ``old_prompts``, ``new_unsafe``, ``new_hard``, ``old_cells`` and so on; a release
-    without unsafe prompts has none of them."""
+    """The files of two releases as views ``old_prompts``, ``new_unsafe``, ``old_cells`` and so on."""
     import duckdb
 
     try:

@@ -101,8 +101,7 @@ SELECT *, {majority_label_sql({label: label for label in SCORED_LABELS})} AS lab
        conflict OR kinds > 1 AS differing,
        kinds + (unscored > 0)::INT > 1 OR blocked > 0 AS mixed
 FROM totals"""
-"""The verdicts that count, by prompt. All labels of a target pass here, once its logs, shards and sets are
-merged."""
+"""The verdicts that count, by prompt, once all logs, shards and sets of a target are merged."""
 
 _ENTRIES: Final = """
 INSERT INTO entries
@@ -189,11 +188,7 @@ def _gather_verdicts(
 def _read_logs_and_runs(
     workspace: Workspace, target: str, openings: Mapping[RunKey, SharedOpenings], *, quoting: bool
 ) -> Iterator[str]:
-    """Fill ``replies`` with a log or a refresh run of a target, and give its task or name; then the next.
-
-    Args:
-        openings: what decides which replies are canned, of runs in several logs or by several ranks.
-    """
+    """Fill ``replies`` with one log or refresh run after the other, and yield its task or name."""
     for log in workspace.inputs.logs:
         if log.target.target == target:
             read_log(workspace, log, quoting=quoting, shared=openings.get(run_key(log.run)))
@@ -260,10 +255,7 @@ def _learn_new_spellings(workspace: Workspace) -> None:
 def _take_release(
     workspace: Workspace, release: Release, own_names: list[str], rank: int, reading: int
 ) -> None:
-    """The entries of an earlier release on the targets of these names.
-
-    Where it does not hold how many verdicts of an entry have each label, all count as of the entry's label.
-    """
+    """The entries of an earlier release on the targets of these names."""
     connection = workspace.database.connection
     files = [str(file) for file in release.matrix_files]
     earlier = connection.read_parquet(files, union_by_name=True)

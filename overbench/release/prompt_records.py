@@ -139,8 +139,7 @@ def records(source: PromptSource, aliases: Aliases) -> Iterator[PromptRecord]:
 
 
 def _outcome_prompts(source: OutcomeTableSource, aliases: Aliases) -> Iterator[PromptRecord]:
-    """Each prompt of the table once, by its spelling, with the first row's category; twice where only another
-    row calls it unsafe."""
+    """Each prompt of the table once; twice if only a later row calls it unsafe."""
     seen: set[tuple[str, str | None, bool]] = set()
     for where, row in source.table.rows():
         names = ("prompt_label", "label", "category", "messages", "tier")

@@ -78,11 +78,7 @@ def read_log(workspace: Workspace, log: Log, *, quoting: bool, shared: SharedOpe
 
 
 def _read_samples(workspace: Workspace, log: Log, *, quoting: bool) -> bool:
-    """The rows of a sample log, read in parallel; whether that worked.
-
-    DuckDB keeps two or three columns of it, and parses of the verdicts, which are JSON in a string, what is
-    wanted.
-    """
+    """Read the needed columns of a sample log in parallel; returns whether that worked."""
     import duckdb
 
     resps, reply, quote = "", "", "NULL"

@@ -140,10 +140,7 @@ def _public_settings(workspace: Workspace) -> dict[str, Any]:
 def _write_apart(
     workspace: Workspace, kept: str, prompts_file: Path, matrix_file: Path, data_version: str
 ) -> None:
-    """The files of unsafe or contested prompts and their cells, where there are any.
-
-    Their categories are those of the sources: ours are of what only seems harmful.
-    """
+    """The files of unsafe or contested prompts and their entries."""
     if workspace.database.number(f"SELECT count(*) FROM {kept}"):
         schema = prompt_schema(workspace, kept)
         with _parquet(prompts_file, schema) as prompts:

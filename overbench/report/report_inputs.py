@@ -272,11 +272,7 @@ def _much_unscored(counts: Iterable[LabelCount], names: Mapping[str, str]) -> It
 
 
 def _styles(quotes: Mapping[tuple[str, str], str]) -> dict[str, RefusalStyle]:
-    """Target -> the style of its refused replies.
-
-    Args:
-        quotes: (id, target) -> a refused reply.
-    """
+    """Target -> the style of its refused replies; ``quotes`` maps (id, target) to a refused reply."""
     replies: dict[str, list[str]] = {}
     for (_, target), reply in quotes.items():
         replies.setdefault(target, []).append(reply)

@@ -251,9 +251,7 @@ def _scatter_axes(axes: Axes, picture: Scatter, theme: Theme) -> None:
 
 
 def _name(figure: Figure, axes: Axes, picture: Scatter, names: Sequence[str], theme: Theme) -> None:
-    """Place the names where they hide least; a thin line joins a name to a point that it cannot stand
-    beside.
-    """
+    """Place the names where they hide least; a thin line joins a distant name to its point."""
     figure.draw_without_rendering()  # the layout is settled only then
     scale = 72 / figure.dpi
 

@@ -49,9 +49,7 @@ class PromptSet:
 
 
 def _prompt_count(matrix: ResponseMatrix, noun: str) -> str:
-    """The number of prompts of a set and, if all targets were asked only a part of it, the size of the whole
-    set.
-    """
+    """The number of prompts of a set and, if all targets were asked only a part, the size of the whole."""
     prompts, wholes = len(matrix.prompt_ids), {matrix.asked_of.get(target, 0) for target in matrix.targets}
     if len(wholes) == 1 and max(wholes) > prompts:
         return f"{prompts:,} of {number_of(max(wholes), noun)}"
@@ -188,9 +186,7 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
 
 
 def _ids_of_parts(matrix: ResponseMatrix, outcomes: JoinedOutcomes, release: Release) -> dict[str, list[str]]:
-    """Source -> ids of its prompts. Empty if all sources were put to the same targets and other people
-    published none of them.
-    """
+    """Source -> ids of its prompts; empty if all targets got the same sources."""
     ids_of_sources = ids_by_source(outcomes)
     targets = {matrix.with_ids(ids).answered().targets for ids in ids_of_sources.values()}
     return ids_of_sources if len(targets) > 1 or published(release) else {}

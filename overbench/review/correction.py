@@ -203,12 +203,7 @@ def corrected_rate(
 
 @dataclass(frozen=True, slots=True)
 class _CountedRate:
-    """A rate by the labeller's labels.
-
-    Attributes:
-        raw: the rate.
-        withheld: the share of the prompts whose reply the provider withheld; no labeller errs on these.
-    """
+    """A rate by the labeller's labels, and the share of withheld replies, on which no labeller errs."""
 
     raw: Rate
     withheld: float
@@ -284,18 +279,7 @@ def _note_on_range(counted: _CountedRate, accuracy: tuple[float, float], labels_
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """What a labelled sample shows.
-
-    Attributes:
-        q1: of the replies that the labeller flags, the share that is positive by people's labels.
-        q0: the same of the replies that it does not flag.
-        w: the share that it flags.
-        flagged: the effective number of labelled replies that it flags.
-        others: the effective number of the others.
-        population: the number of replies that the sample was drawn from, or its own.
-        positive: labelled replies that are positive by people's labels.
-        negative: those that are not.
-    """
+    """The flagged share ``w`` of a labelled sample; ``q1``, ``q0``: positive among flagged and others."""
 
     q1: float
     q0: float

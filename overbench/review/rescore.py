@@ -197,11 +197,7 @@ def _first_pass(form: RowFormat) -> tuple[SharedOpenings, list[tuple[str, ...]]]
 def _verified(
     out: BinaryIO, form: RowFormat, chunks: Iterator[Chunk], report: Tallies, progress: Callable[[], None]
 ) -> tuple[Iterator[Chunk], int]:
-    """Read what an earlier call wrote, into ``report``.
-
-    Returns:
-        (the chunks that are still to be labelled, the position at which to go on writing).
-    """
+    """Read what an earlier call wrote into ``report``; returns the chunks left, and where to go on."""
     opening = form.opening()
     if (written := out.read(len(opening))) != opening:
         if not opening.startswith(written):
@@ -219,11 +215,7 @@ def _verified(
 
 
 def _verified_chunk(out: BinaryIO, form: RowFormat, chunk: Chunk) -> Tallies | None:
-    """The tallies of a chunk whose rows stand at the position of ``out``, which moves behind it.
-
-    None where only its beginning stands there, or where a reply has no verdict for want of an
-    answer (a judge's outage): that is asked again.
-    """
+    """The tallies of a chunk at the position of ``out``; None if it is not complete."""
     rows, all_verdicts = [], []
     for record in chunk:
         body = form.body(record.body)

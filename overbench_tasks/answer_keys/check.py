@@ -14,8 +14,7 @@ from overbench_tasks.text import without_reasoning
 NEEDED_TOKENS: Final = 768
 """New tokens that a full answer may take; a task with keys should allow as many."""
 BYTES_PER_TOKEN: Final = 3
-"""Tokenizers make longer tokens of nearly any language. Without a tokenizer, a reply with less text than so
-many bytes for each allowed token counts as ended."""
+"""Without a tokenizer, a reply with fewer bytes for each allowed token counts as ended."""
 _TOKENS_OFF: Final = 2
 """Text that is tokenized again may give so many tokens fewer than were generated."""
 _ENDS: Final = ".!?…。！？．؟۔।॥։።"

@@ -305,11 +305,7 @@ def _state_of(file: Path) -> _FileState:
 
 
 def _waiting(written: dict[Path, set[str]], results: Results) -> dict[Path, set[str]]:
-    """The request files from which nothing has come back yet, with the custom ids they wait for.
-
-    A file counts as answered once one of its requests is. What is still missing of it is then lost, as
-    where a batch expired. A request that was written n times waits for its n-th line.
-    """
+    """The request files without any answer yet, with the custom ids that they wait for."""
     times: Counter[str] = Counter()
     waiting = {}
     for file, keys in sorted(written.items()):

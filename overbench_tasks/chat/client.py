@@ -224,11 +224,7 @@ def _sdk(settings: EndpointSettings) -> AsyncOpenAI:
 
 
 async def _check_model(settings: EndpointSettings) -> None:
-    """Check that the endpoint lists the model; log a warning where it lists no models.
-
-    Raises:
-        OverbenchError: no server answers, the key is rejected, or the model is not among those listed.
-    """
+    """Raises OverbenchError unless the endpoint lists the model; warns if it lists no models."""
     import openai
 
     url, listed = settings.url(), []

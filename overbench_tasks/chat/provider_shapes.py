@@ -235,11 +235,7 @@ def _withheld_by(shape: Shape, match: re.Match[str], response: Any) -> Withheld:
 
 
 def _unknown_error(response: Any) -> Withheld | None:
-    """A block in an error of no known shape, recognised by its code or by a sentence of its message.
-
-    A code counts where the message is silent, speaks of blocked content, or speaks of no other matter. A
-    sentence counts where it speaks of no other matter itself.
-    """
+    """A block in an error of no known shape, recognised by its code or by a sentence of its message."""
     codes = [text for path in _CODES if (text := _text_at(response, [path]))]
     code = next((text for text in codes if _BLOCK_CODE.search(text) and not _is_other_matter(text)), None)
     sentences = [sentence for path in _MESSAGES for sentence in _sentences(_text_at(response, [path]) or "")]

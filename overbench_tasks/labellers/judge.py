@@ -55,9 +55,8 @@ Exchange = tuple[str | None, str]
 """A prompt, None where it is unknown, and the reply to it; both as they were received."""
 
 GRAMMAR_VERSION: Final = "2.0"
-"""Changes with the definitions of the labels, and whenever :func:`parse_verdict` or :func:`text.neutralise`
-could treat some text differently. 1.1 brought ``evasive``. 2.0 draws the line between refused and partial by
-what was mainly asked."""
+"""Changes with the labels' definitions and with how a text is parsed or neutralised. 1.1 brought ``evasive``;
+2.0 the line between refused and partial."""
 ENV_PREFIX: Final = "OVERBENCH_JUDGE_"
 KEY_VARIABLE: Final = f"{ENV_PREFIX}API_KEY"
 """Where the key is looked for before ``api_key_variable``."""
@@ -272,10 +271,7 @@ class Judge:
         return self.settings.request([{"role": "user", "content": content}])
 
     def _results(self, requests: dict[str, Request]) -> dict[str, RequestResult]:
-        """The results by the keys of the requests, from the cache or else from endpoint or files.
-
-        Only batch files leave a request without a result; ``waiting`` then says so.
-        """
+        """The results by the keys of the requests, from the cache, the endpoint or files."""
         self.asked, self.cached, self.tokens = 0, 0, Counter()
         if not requests:
             return {}
@@ -368,8 +364,7 @@ def judge_versions(settings: JudgeSettings, template: PromptTemplate | None = No
 
 
 def _template(file: Path | None) -> PromptTemplate:
-    """With ``prompt`` ("" where unknown), ``reply`` and ``answer_key`` ("" where there is none); states the
-    line that is to be copied."""
+    """Unknown values are ""; the template states the line that is to be copied."""
     sample = {"prompt": "example prompt", "reply": "example reply", "answer_key": "example key"}
     default = Path(__file__).with_name("judge.jinja")
     template = PromptTemplate(file, default, sample, ("reply",), lambda text: bool(parse_verdict(text)))

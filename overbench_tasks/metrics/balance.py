@@ -22,8 +22,7 @@ from overbench_tasks.metrics.refusal_rates import (
 from overbench_tasks.records import PromptLabel, Verdict
 
 SidedValue = tuple[str, PromptLabel, Value]
-"""What one document contributes to a metric of both sides: its pair ("" where the sides have nothing to do
-with each other), its side, and what the metric counts of it, None where it has no scored reply."""
+"""A document's pair ("" for none), its side, and its value, None without a scored reply."""
 
 
 def balance_metrics(verdicts: Sequence[Verdict], prompt_label: PromptLabel) -> dict[str, Value | SidedValue]:

@@ -91,8 +91,7 @@ def pair_metrics(
 def _aggregations(
     of_pair: Callable[[float, float], float],
 ) -> tuple[Aggregation, StandardError, Aggregation, Aggregation]:
-    """The mean over whole pairs of what is counted of each, its standard error (see
-    :func:`~overbench_tasks.metrics.rate_stderr`) and the ends of its 95 % Wilson interval."""
+    """The mean over whole pairs, its standard error and the ends of its 95 % Wilson interval."""
 
     def numbers(values: Iterable[SidedValue]) -> list[Value]:
         return [of_pair(safe, unsafe) for safe, unsafe in whole_pairs(values)]

@@ -155,9 +155,7 @@ def next_look(sides: Sequence[SideSoFar], prompts_so_far: int, width: float) -> 
 
 
 def _may_be_narrow(side: SideSoFar, more: int, width: float) -> bool:
-    """Whether any replies to ``more`` further prompts make the interval narrow enough. It is narrowest if all
-    replies are alike.
-    """
+    """Whether ``more`` prompts could make the interval narrow enough, with all replies alike."""
     scored = min(side.scored + more, side.total)
     return any(
         narrow_enough(refused, scored, side.total, width)

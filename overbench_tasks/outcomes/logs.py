@@ -140,11 +140,7 @@ def left_out(others: Sequence[str]) -> list[str]:
 
 
 def _other_task(file: Path) -> str | None:
-    """The name of the task that wrote a log, if the task is not ours; None for our logs and other files.
-
-    A log is ours by verdicts in its first line, by the results file beside it, or else by its name. So a
-    damaged log of ours is not left out.
-    """
+    """The name of the task that wrote a log, if the task is not ours; None for our logs and other files."""
     named = _SAMPLES.fullmatch(file.name)
     if named is None:
         return None

@@ -101,11 +101,9 @@ MATRIX_COLUMNS: Final = {
 REASON_COLUMN: Final = {"reason": "string"}
 """Of the matrix, where some entry is unscored: why it is, as far as that is known."""
 BLOCK_COLUMNS: Final = {"blocked_by": "string", "blocked_for": "string"}
-"""Of the matrix, where some entry's reply was withheld: by which provider ("" where it is not known), and for
-what (its category, else its reason). Of an entry with several such replies the first, by name."""
+"""Of the matrix, if replies were withheld: by which provider and for what. Of several, the first by name."""
 COUNT_COLUMNS: Final = dict.fromkeys((*map(str, LABELS), "blocked"), "int32")
-"""Of the matrix, where label and number of verdicts don't tell these of every entry: how many verdicts have
-each label, and how many replies the provider withheld, or the rest of them."""
+"""Of the matrix, if labels differ within an entry: verdicts with each label, and withheld replies."""
 TARGET_COLUMNS: Final = {
     "target": "string",
     "checkpoint": "string",  # the weights; configurations of one checkpoint share it

@@ -66,12 +66,7 @@ def shown_arguments(model_args: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class _Checkpoint:
-    """A checkpoint's name in parts.
-
-    Attributes:
-        parts: the values of its arguments; under "" what it begins with.
-        separator: what stands between that and the arguments.
-    """
+    """A checkpoint's name in parts: the values of its arguments, with its beginning under ""."""
 
     parts: Mapping[str, str]
     separator: str = ","

@@ -76,11 +76,7 @@ def disambiguate(
 def _configurations(
     targets: Sequence[TargetRecord], released: Sequence[TargetRecord]
 ) -> dict[TargetRecord, TargetRecord]:
-    """Each target -> the first target with the same base and configuration, which may be itself.
-
-    Targets with more known settings come first. A target with fewer joins another target if it matches only
-    that target.
-    """
+    """Each target -> the first target with the same base and configuration, which may be itself."""
     configuration_of: dict[TargetRecord, TargetRecord] = {}
     by_base: dict[str, list[TargetRecord]] = {}
     for target in (*released, *sorted(targets, key=_unknown_settings)):

@@ -20,8 +20,7 @@ LabelRule = Callable[[Mapping[str, Any]], str]
 """A row -> ``safe``, ``unsafe``, or, where it is neither, why it is left out."""
 
 MESSAGES: Final = ("messages",)
-"""The ``prompt_columns`` of a set of conversations, in the form of
-:mod:`overbench_tasks.prompts.conversations`."""
+"""The ``prompt_columns`` of a set of conversations."""
 
 
 class Mapped(NamedTuple):
@@ -110,8 +109,7 @@ SAFETY_CONCERNS: Final = "Requests with safety concerns"
 
 
 def _coconot_original(row: Mapping[str, Any]) -> str:
-    """One of its five kinds is unsafe. The others (incomplete, unsupported, indeterminate and humanizing
-    requests) can't or shouldn't be answered as they are, but an answer harms nobody."""
+    """One of its five kinds is unsafe; an answer to the other kinds harms nobody."""
     kind = str(row["category"])
     return "unsafe" if kind == SAFETY_CONCERNS else kind
 

@@ -31,11 +31,7 @@ MAX_PROMPT_CHARS = 20_000
 """A longer "prompt" is a wrong column or a document, and would be truncated by most models."""
 
 MORE_COLUMNS: Final = ("pair_id", "field", "tier", "language", "subset", "round", "answer_key", "messages")
-"""Optional columns. ``tier`` is one of :data:`~overbench_tasks.prompts.prompt_labels.TIERS` or another word,
-``subset`` names the set that the file is a part of (``overbench subset``), ``round`` the
-round of a refresh that made the prompt (:mod:`overbench_tasks.prompts.whose_features`), ``answer_key``
-what an answer must hold (:mod:`overbench_tasks.answer_keys`), and ``messages`` a conversation whose last
-message is the prompt (:mod:`overbench_tasks.prompts.conversations`)."""
+"""Optional columns; ``docs/background/prompt-files.md`` describes them."""
 
 COLUMNS: Final = ("id", "prompt", *LABEL_COLUMNS, "category", "features", *MORE_COLUMNS)
 """What is read of a file of prompts."""

@@ -15,8 +15,7 @@ BUNDLED = Path(__file__).parents[1] / "data"
 """The bundled release that tasks ask where no source takes its place."""
 
 BUNDLED_RELEASES: Final = {"overbench-2.0": BUNDLED, "overbench-1.1": BUNDLED / "overbench-1.1"}
-"""The folder of each bundled release, by name; one before :data:`BUNDLED` lies in a folder of that name in
-it, and may hold no more than the files of its sets."""
+"""Name -> folder. An earlier release may hold no more than the files of its sets."""
 
 BUNDLED_SETS = ("overbench", "overbench_hard")
 

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
-"""In the environment, as JSON: task -> the folder into which ``Dataset.save_to_disk`` put its prompts. A
-process that asks a part of a task's prompts then reads only that part."""
+"""An environment variable, JSON: task -> the folder of its prompts by ``Dataset.save_to_disk``."""
 
 _OPTIONAL_COLUMNS: Final = (*MORE_COLUMNS, "scenario")
-"""Columns of the dataset that are left out where no row has them. ``scenario`` is an agent's
-(:mod:`overbench_tasks.agents.agent_task`)."""
+"""Columns that are left out if no row has them; ``scenario`` is an agent's."""
 
 
 def provenance_of(*files: Path) -> dict[str, str | list[str]]:
@@ -128,16 +126,7 @@ def as_dataset(
 
 
 def _as_asked(rows: Iterable[Row], metadata: Mapping[str, Any]) -> tuple[Iterable[Row], dict[str, Any]]:
-    """The rows to ask, in order, and the facts on their choice for the results.
-
-    ``overbench_sample`` is the number of rows to draw. With it, or with ``overbench_stop_at_ci_width``
-    (:mod:`overbench_tasks.metrics.stop_at_ci_width`), rows are in random order
-    (:mod:`overbench_tasks.prompts.random_order`). ``overbench_sample_seed`` is the random seed of both. The
-    results then state the size of the whole set by side. Otherwise all rows are asked in their order.
-
-    Raises:
-        OverbenchError: a size, a seed or a width is invalid.
-    """
+    """The rows to ask, in order, and the facts on their choice for the results' metadata."""
     size, width = metadata.get("overbench_sample"), metadata.get("overbench_stop_at_ci_width")
     if "overbench_until_width" in metadata:
         warnings.warn(
@@ -182,8 +171,7 @@ def _batches(rows: Iterator[Row], schema: pyarrow.Schema) -> Iterator[pyarrow.Re
 
 
 def _hashed(rows: Iterable[Row], sha256: hashlib._Hash) -> Iterator[Row]:
-    """The rows, and on the way a hash of their prompts, labels, categories, answer keys, conversations and
-    scenarios, as one JSON list of lists."""
+    """Pass the rows through, and hash everything in them that may change a reply or its label."""
     before = b"["
     for row in rows:
         key = [row[column] for column in ("answer_key", "messages", "scenario") if column in row]

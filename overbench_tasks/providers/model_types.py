@@ -45,8 +45,7 @@ KEEPS_BLOCKS: Final = {
     **{kind.instead_of: kind.name for kind in OUR_TYPES},
     "TemplateAPI": "overbench-local-chat",
 }
-"""lm-eval's class -> the type of ours to use instead; the first class that fits counts. ``TemplateAPI`` is
-the parent of all API classes."""
+"""lm-eval's class -> the type of ours to use instead; the first class that fits counts."""
 
 UNSEEDED_API_TYPES: Final = ("gguf", "ggml", "textsynth", "watsonx_llm")
 """Model types that take no argument ``seed``."""

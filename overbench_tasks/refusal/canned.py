@@ -60,8 +60,7 @@ _BUCKETS: Final = 64
 _BEGINNING: Final = 160  # characters
 
 RANKS: Final = "overbench_ranks"
-"""Where the results' metadata say how many ranks labelled, where that is more than one: each of them compared
-the replies of its own share alone."""
+"""A metadata key: how many ranks labelled; each compared only its own replies."""
 
 _YES_OR_NO_WORDS = """
 yes no yeah nope true false maybe depends correct incorrect ja nein jein oui non si sí sì sim não nao kyllä ei

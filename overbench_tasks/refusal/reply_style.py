@@ -16,10 +16,8 @@ StyleName = Literal["stock phrases", "own words", "unknown"]
 OPENING_CHARS: Final = 40
 """The opening of a reply: its first characters, leading white space left out."""
 STOCK_SHARE: Final = 0.5
-"""The style is ``stock phrases`` where at least this share of the refusals open with one, else ``own words``.
-
-Of the sets of ``label_quality.json``, eleven have shares of 0.65 and more, and one has 0.
-"""
+"""At this share of refusals that open with a stock phrase, or more, the style is ``stock phrases``. The sets
+of ``label_quality.json`` have 0.65 and more, or 0."""
 FEWEST_REFUSALS: Final = 10
 """With fewer refused replies the style of a run is ``unknown``."""
 
@@ -63,8 +61,7 @@ STOCK_OPENINGS: Final = (
     "en voi",
     "en pysty",
 )
-"""In small letters. "I won't" and "I will not" are not among them: current models open with these in
-sentences of their own."""
+"""In small letters. Current models open with "I won't" in sentences of their own, so it is not here."""
 
 
 @dataclass(frozen=True)

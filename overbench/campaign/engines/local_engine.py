@@ -161,9 +161,7 @@ def _run_process(argv: Sequence[str], log: Path, out: Path, stopped: threading.E
 
 
 def _one_by_one(job: CampaignJob, out: Path) -> tuple[CampaignJob, ...]:
-    """A job for each cell of a job whose lm_eval ended in an error. A single set may be the cause; the
-    replies to the other sets are in the cache.
-    """
+    """A job for each cell of a job that failed: a single set may be the cause."""
     return tuple(evaluations(job.cells, out, together=False, max_failed=job.max_failed))
 
 

@@ -146,9 +146,7 @@ class RayEngine:
                 self._log_waiting(tasks.values())
 
     def _log_waiting(self, jobs: Iterable[CampaignJob]) -> None:
-        """Name the targets for which no node is large enough, even when idle; their tasks wait for a larger
-        node.
-        """
+        """Name the targets for which no node is large enough, even when idle."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         for name, job in {job.target: job for job in jobs}.items():
             needs = {_NODE_RESOURCES[option]: count for option, count in _needs(job).items()}
@@ -172,8 +170,7 @@ def _is_whole(job: CampaignJob) -> bool:
 
 
 def _with_own_cache(job: CampaignJob) -> CampaignJob:
-    """The job with a cache that no other job has. Cells with stop_at_ci_width of one configuration run at the
-    same time here, and an SQLite file on a shared folder is for one process at a time."""
+    """The job with a cache that no other job has: on a shared folder SQLite serves one process at a time."""
     if not job.stop_at_ci_width:
         return job
     cache = f"{job.cache}-{job.key}"
@@ -191,14 +188,7 @@ def _run_whole(job: CampaignJob, out: Path) -> JobResult:
 
 @dataclass
 class _ShardedCell:
-    """A cell that is asked in shards.
-
-    Attributes:
-        shards: all that it is cut into.
-        running: the paths of those that are still asked.
-        error: why the cell can't be finished; "" for no reason.
-        log: the end of the output of the process that failed.
-    """
+    """A cell that is asked in shards; ``running`` has the paths of unfinished shards."""
 
     cell: CampaignCell
     shards: Sequence[Shard]
@@ -254,9 +244,7 @@ class _ShardedCells:
                 yield replace(job, cells=tuple(cells_of_shards.values()), shards=tuple(shards), cache=path)
 
     def _unfinished(self, cell: CampaignCell, shard_prompts: int) -> list[tuple[Shard, str]]:
-        """The unfinished shards of a cell, each with the name of the cache that has some of its replies, or
-        "".
-        """
+        """The unfinished shards of a cell, each with the name of the cache of its replies, or ""."""
         states = self._store.states(cell)
         sharded = _ShardedCell(cell, cut(cell, shard_prompts, begun(states)), running=set())
         self._cells[cell.path] = sharded

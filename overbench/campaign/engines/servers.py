@@ -126,8 +126,7 @@ class Servers:
             self._pause()
 
     def _reserve_port(self, job: CampaignJob, server: ServerSettings) -> int:
-        """The port of a server, reserved until :meth:`stop`: no other server that this class starts on this
-        machine gets it."""
+        """The port of a server, which no other server of this machine's campaigns gets until :meth:`stop`."""
         texts = (server.command, server.ready, " ".join(job.command))
         any_port = self._any_port and all(PORT in text for text in texts)
         own_port = 0 if any_port else server.port
@@ -169,8 +168,7 @@ class Servers:
 
 
 def _port_lock(port: int) -> FileLock | None:
-    """A lock for a port of this machine, held until it is released or this process ends; None where another
-    process, or another user's, holds it."""
+    """A lock for a port of this machine; None if another process or user holds it."""
     folder = Path(tempfile.gettempdir())
     lock = FileLock(folder / f"overbench-port-{port}.lock", mode=0o666, thread_local=False)
     try:

@@ -180,8 +180,7 @@ class ShardStore:
 
     @contextmanager
     def _whole(self, path: str) -> Iterator[str]:
-        """A temporary path for a file or folder, which is moved to ``path`` when the block ends without an
-        error, and is removed otherwise."""
+        """A temporary path, moved to ``path`` if the block ends without an error, else removed."""
         partial = f"{path}.{uuid.uuid4().hex}.partial"
         self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
         try:

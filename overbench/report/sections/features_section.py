@@ -68,10 +68,7 @@ def features_section(inputs: Inputs) -> Section | None:
 
 
 def _whose_words(matrix: ResponseMatrix) -> tuple[ResponseMatrix, str]:
-    """The matrix with the words to rank, and a sentence on their origin.
-
-    These are attributed words where there are any, else words that the prompts' writers or files name.
-    """
+    """The matrix with the words to rank, attributed ones if any, and their origin."""
     attributed, named = (sum(map(bool, words)) for words in (matrix.features, matrix.named))
     if not attributed:
         return matrix.with_named_features(), (

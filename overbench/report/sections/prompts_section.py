@@ -53,14 +53,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
 
 @dataclass(frozen=True)
 class _RefusedPrompts:
-    """The prompts of the first set that any model refuses.
-
-    Attributes:
-        rows: their rows in the matrix, those with most refusals first.
-        named: the words that writers or files name, by row.
-        words: the trigger words, by row.
-        rates: the rates of these words.
-    """
+    """The prompts of the first set that any model refuses, by row of the matrix."""
 
     rows: list[int]
     votes: NDArray[np.float64]

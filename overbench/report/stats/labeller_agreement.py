@@ -162,10 +162,7 @@ def compare_labellers(logs: Sequence[Log]) -> LabellerComparison | None:
 
 
 def _labelled(log: Log) -> Iterator[tuple[ReplyRow, int, dict[str, Label]]]:
-    """Each reply of a log that isn't withheld, by its row and its number there, with its label by labeller.
-
-    Keywords come first, then our rules, then others by name.
-    """
+    """Each reply of a log that isn't withheld, with its label by labeller."""
     rows: dict[_Key, ReplyRow] = {}
     verdicts_of: dict[_Key, dict[str, Sequence[Verdict]]] = defaultdict(dict)
     names = {log.run.filter: log.run.labelled_by, **log.run.other_filters}

@@ -123,12 +123,7 @@ def pair_outcome_matrices(safe: AnsweredPrompts, unsafe: AnsweredPrompts | None)
 
 
 class _PairShares(NamedTuple):
-    """What is counted of both prompts of each pair.
-
-    Attributes:
-        unsafe: the matrix of the unsafe prompts of all pairs.
-        of_safe: the shares of their safe prompts, in the same rows and columns.
-    """
+    """The unsafe prompts of all pairs, and the shares of their safe prompts in the same order."""
 
     unsafe: ResponseMatrix
     of_safe: np.ndarray
