@@ -286,7 +286,7 @@ def refresh(work: Path, out: Path) -> None:
             "target": {"model": "overbench-local-chat", "model_args": args},
             "seeds": {"sources": [str(work / "seeds.jsonl")], "generation": 0.3, "validation": 0.2},
             "detector": {"model": str(work / "encoder"), "epochs": 6, "learning_rate": 5e-3, "device": "cpu"},
-            "adversary": {"base_url": url, "concurrency": 1},
+            "adversary": {"base_url": url, "concurrency": 1, "form": "free"},
             "moderation": {"judges": [{"base_url": url, "concurrency": 1}]},
             "rounds": {"rounds": 2, "jobs": 12},
         }

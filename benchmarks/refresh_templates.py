@@ -8,8 +8,10 @@
 
 Both runs have the same seeds (the list ``boundary`` and the first set), target, labeller, random seed and
 settings (``refresh_templates.yaml``). Each labels its seeds, trains its detector and writes one round. The
-target is named as for ``overbench rewrite --targets``, the writer as for ``--judge``. ``--earlier opening``
-compares with the template for small writers.
+target is named as for ``overbench rewrite --targets``, the writer as for ``--judge``, or by batch files
+(``--writer generator=batch:DIR``): requests are then in a folder for each template, exit code 75 says that
+replies are missing, and the same command goes on. ``--earlier opening`` compares with the template for small
+writers.
 
 The records (data/refresh_templates.jsonl.gz) hold a row for each candidate that is a prompt at all: template,
 prompt, the filter that turned it away and why, what the target did, and the readers' votes. A sheet is blind:
@@ -58,8 +60,11 @@ def commands(target: str, writer: str, earlier: str, out: Path) -> Iterator[list
     words = ["--model", asked["model"], "--model_args", asked["model_args"]]
     words += ["--seeds", "boundary", "--seeds", str(FIRST_SET)]
     words += [word for name, value in endpoint.items() for word in ("--set", f"adversary.{name}={value}")]
+    generator = endpoint.pop("generator", "openai")
     for form in (earlier, "boundary"):
         own = ["--run_dir", str(out / form), "--set", f"adversary.form={form}"]
+        if generator.startswith("batch:"):
+            own += ["--set", f"adversary.generator={generator}/{form}"]
         yield [sys.executable, "-m", "overbench.cli", "refresh", str(SETTINGS), *words, *own]
 
 
@@ -175,9 +180,9 @@ def main() -> None:
     parser.add_argument("--votes", type=Path, action="append", default=[], help="a table of votes; repeated")
     given = parser.parse_args()
     if given.run:
-        for command in commands(given.target, given.writer, given.earlier, given.out):
-            subprocess.run(command, check=True)
-        return
+        calls = commands(given.target, given.writer, given.earlier, given.out)
+        # Both are begun even where the first waits for batch files, so that all requests are there at once.
+        raise SystemExit(max([subprocess.run(command, check=False).returncode for command in calls]))
     if given.keep:
         keep(measured(given.keep))
     for file in given.votes:

@@ -78,6 +78,12 @@ def test_both_calls_differ_in_template_and_folder_alone(tmp_path: Path) -> None:
     assert "adversary.base_url=http://127.0.0.1:2/v1" in new and "boundary" in new
 
 
+def test_a_writer_by_batch_files_has_a_folder_for_each_template(tmp_path: Path) -> None:
+    calls = list(commands("pretrained=t", "generator=batch:requests", "opening", tmp_path))
+    for form, words in zip(("opening", "boundary"), calls, strict=True):
+        assert f"adversary.generator=batch:requests/{form}" in words
+
+
 def test_candidates_of_both_runs_are_kept_with_their_filters(tmp_path: Path) -> None:
     for form in ("free", "boundary"):
         with Store(tmp_path / "out" / form) as store:
