@@ -57,10 +57,10 @@ def commands(target: str, writer: str, earlier: str, out: Path) -> Iterator[list
     """The two calls of ``overbench refresh``, one for each template."""
     asked = target_from_words(target)
     endpoint = settings_from_words(WriterSettings, writer, "--writer").model_dump(exclude_unset=True)
+    generator = endpoint.pop("generator", "openai")
     words = ["--model", asked["model"], "--model_args", asked["model_args"]]
     words += ["--seeds", "boundary", "--seeds", str(FIRST_SET)]
     words += [word for name, value in endpoint.items() for word in ("--set", f"adversary.{name}={value}")]
-    generator = endpoint.pop("generator", "openai")
     for form in (earlier, "boundary"):
         own = ["--run_dir", str(out / form), "--set", f"adversary.form={form}"]
         if generator.startswith("batch:"):
