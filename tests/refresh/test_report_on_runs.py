@@ -99,7 +99,7 @@ def test_runs_alone_are_a_set_of_prompts_and_the_report_says_for_whom_they_were_
     assert [one.name for one in inputs.sets] == ["refreshed"]
     assert set(inputs.main.matrix.targets) == {*MINDS}
     assert all(inputs.main.matrix.features) and not any(inputs.main.matrix.named)
-    assert any("so its rate is high by construction" in note for note in inputs.notes)
+    assert any("its rate is high by construction" in note for note in inputs.notes)
     assert {one.target.target: one.tasks for one in inputs.settings} == {
         target: f"refresh run {run.name}" for run, target in zip(runs, MINDS, strict=True)
     }
