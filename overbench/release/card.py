@@ -342,8 +342,8 @@ def _targets(targets: Sequence[TargetRecord]) -> str:
 
 def _matrix(facts: Mapping[str, Any]) -> str:
     counts = facts["counts"]
-    missing = number_of(sum(gap["missing"] for gap in facts["gaps"]), "cell is", "cells are")
-    unlike, are = number_of(counts["conflicts"], "cell"), "is" if counts["conflicts"] == 1 else "are"
+    missing = number_of(sum(gap["missing"] for gap in facts["gaps"]), "entry is", "entries are")
+    unlike, are = number_of(counts["conflicts"], "entry"), "is" if counts["conflicts"] == 1 else "are"
     several = (
         "it counts by the share of its scored replies that refuse. The\nmajority label wins; a tie goes to "
         "the label that gives the user least (refused, partial, evasive, complied)"
@@ -352,13 +352,13 @@ def _matrix(facts: Mapping[str, Any]) -> str:
         several += ". The columns\n`complied` to `blocked` count the replies by label"
     return f"""## Who refused what
 
-`matrix.parquet` has a row per prompt and target with a reply: {number_of(counts["cells"], "cell")} from
+`matrix.parquet` has a row per prompt and target with a reply: {number_of(counts["cells"], "entry")} from
 {number_of(counts["verdicts"], "verdict")}, labelled by {markdown_line(facts["labelled_by"] or "nobody")}.
 {counts["refused"]:,} are refused, {counts["unscored"]:,} unscored.
 Where one target answered a prompt more than once, {several}; \
 {unlike} with differing labels {are} marked `conflict`.
 Replies in logs and runs override an earlier release for the same prompt and target
-({number_of(counts["cells_replaced"], "cell")} here), so no reply counts twice.
+({number_of(counts["cells_replaced"], "entry")} here), so no reply counts twice.
 {missing} missing (`gaps.md`); missing is never counted as accepted."""
 
 

@@ -155,7 +155,7 @@ class ReleaseDiff:
             f"hard set {_counts(self.hard)}: {len(self.hard_in):,} in, {len(self.hard_out):,} out",
             *_listed("+", self.hard_in),
             *_listed("-", self.hard_out),
-            f"cells {_counts(self.cells)}: {self.cells_added:,} added, {self.cells_removed:,} removed, "
+            f"entries {_counts(self.cells)}: {self.cells_added:,} added, {self.cells_removed:,} removed, "
             f"{changed:,} changed",
         ]
         if self.cells_changed:
@@ -163,7 +163,7 @@ class ReleaseDiff:
                 (f"{change.old} -> {change.new}", change.cells, change.target)
                 for change in self.cells_changed
             ]
-            lines += terminal_lines(table_of(("label", "cells", "target"), rows))
+            lines += terminal_lines(table_of(("label", "entries", "target"), rows))
         lines += [f"  + target {printable(target)}" for target in self.targets_added]
         lines += [f"  - target {printable(target)}" for target in self.targets_removed]
         columns = ("OSR", "old", "new", "on the prompts of both: old", "new")

@@ -298,7 +298,7 @@ def _notes(inputs: ReleaseInputs, strangers: int, replaced: Counter[int], more_u
     for rank, entries in sorted(replaced.items()):
         source = sources[rank]
         yield (
-            f"Not counted twice: {number_of(entries, 'cell')} of the {source.kind} {source.name}, replaced "
+            f"Not counted twice: {number_of(entries, 'entry')} of the {source.kind} {source.name}, replaced "
             "by verdicts given now, or by those of a release given before it."
         )
     if more_unsafe:

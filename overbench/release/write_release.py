@@ -119,7 +119,7 @@ def write_release(
         report_progress(f"Note: {note}")
     open_entries = sum(gap.missing + gap.unscored for gap in missing)
     if open_entries:
-        report_progress(f"{open_entries:,} of the matrix's cells are open: see {out / 'gaps.md'}.")
+        report_progress(f"{open_entries:,} of the matrix's entries are open: see {out / 'gaps.md'}.")
     return facts
 
 

@@ -174,7 +174,7 @@ def read_answer_key(value: object, where: str) -> AnswerKey:
         except (ValueError, RecursionError) as error:
             raise OverbenchError(
                 f"{where}: expected a list of things as JSON, got {excerpt(str(value))!r} ({error}). "
-                "Mend the cell, or leave it empty."
+                "Correct the value, or leave it empty."
             ) from error
     things = _list(value, where, "things that an answer must hold", MOST_THINGS)
     key = AnswerKey(

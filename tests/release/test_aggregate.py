@@ -432,9 +432,9 @@ class TestSources:
         of_a = {KILL: "complied", SHOOT: "unscored", BLOW: "refused"}
         assert labels(anew) == {"org/a": of_a, "org/b": {KILL: "refused"}}
         assert anew.facts["counts"]["cells_replaced"] == 2
-        told = "Not counted twice: 2 cells of the release first, replaced by verdicts given now"
+        told = "Not counted twice: 2 entries of the release first, replaced by verdicts given now"
         assert told in anew.facts["notes"][0]
-        assert "(2 cells here)" in card()
+        assert "(2 entries here)" in card()
 
     def test_a_runs_own_replies_replace_an_earlier_release_too(self) -> None:
         run = write_run(Path("run-a"), [(KILL, "refused"), (SHOOT, "complied")])

@@ -21,8 +21,8 @@ STEPS = {
     "hard": "prompts in overbench_hard",
     "verdicts": "labelled replies",
     "cells": "entries: pairs of a prompt and a model that replied to it",
-    "refused": "cells: refused",
-    "unscored": "cells: unscored",
+    "refused": "entries: refused",
+    "unscored": "entries: unscored",
     "conflicts": "entries with differing verdicts",
     "replies_to_other_prompts": "replies to prompts that are not in the release",
 }
