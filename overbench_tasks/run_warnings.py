@@ -53,7 +53,9 @@ def reasoning_advice(backend: Backend, room: str = ROOM) -> str:
         backend: see :func:`backend_of`.
         room: the flags that give it more tokens.
     """
-    return f"Switch it off:   {_SWITCH_OFF[backend]}\nOr make room:    {room}\n{_ELSEWHERE[backend]}"
+    return (
+        f"Turn reasoning off:    {_SWITCH_OFF[backend]}\nOr allow more tokens:  {room}\n{_ELSEWHERE[backend]}"
+    )
 
 
 def unfinished_reasoning(lm: Any, unfinished: int, replies: int, room: str = ROOM) -> None:
@@ -92,11 +94,11 @@ def unknown_blocks(lm: Any, words: str, replies: int) -> None:
     _say(
         "unknown block",
         lm,
-        f"all of the first {replies} replies were withheld in words that no known provider has, first:"
+        f"all of the first {replies} replies were withheld with words of no known provider. The first reply:"
         f"\n  {words}\n"
-        "Each counts as refused (blocked: unknown). If these words speak of anything but the content of a"
-        "\nprompt or a reply, the requests failed, and the rate means nothing: stop, mend what they name, and"
-        "\nreport the words.",
+        "Each counts as refused (blocked: unknown). If these words are not about the content of a prompt or a"
+        "\nreply, the requests failed, and the rate means nothing: stop, correct what the words name, and"
+        "\nreport them.",
     )
 
 
@@ -133,8 +135,8 @@ def first_rows(lm: Any, task: str, limit: int, covered: int, categories: int) ->
     _say(
         f"limit {task}",
         lm,
-        f"--limit {limit} takes the first rows of {task}, which are of {covered} of its {categories} "
-        "categories.\nIn its place, to draw as many by seed, spread over all categories:\n"
+        f"--limit {limit} takes the first rows of {task}. They cover {covered} of its {categories} "
+        "categories.\nTo draw as many rows from all categories by a seed, write instead:\n"
         f"--metadata '{{\"overbench_sample\": {limit}}}'",
     )
 
@@ -152,7 +154,7 @@ def little_room_for_keys(lm: Any, task: str, max_tokens: int, needed: int) -> No
         lm,
         f"prompts of {task} have answer keys, and a reply may have only {max_tokens} new tokens."
         f"\nA full answer may need {needed}; replies that are cut off count in cut_rate alone."
-        "\n--tasks overbench_answers has room and shows answered_rate, or "
+        "\n--tasks overbench_answers allows more tokens and shows answered_rate; or "
         f"--gen_kwargs max_gen_toks={needed}.",
     )
 

@@ -67,10 +67,10 @@ SYSTEM_INSTRUCTION: Final = "overbench_system_instruction"
 
 _OPENING: Final = "<think>"
 _ESTIMATES: Final = {
-    "overbench_asked_of": "Where fewer prompts were asked (n-samples) than overbench_asked_of says, rates "
-    "are estimates of those on all of them, and osr_ci95 is not their interval: overbench report has it.",
-    "overbench_subset": "The prompts are a subset (overbench_subset): rates are estimates of those on the "
-    "whole set, and osr_ci95 is not their interval: overbench subset RELEASE --estimate has it.",
+    "overbench_asked_of": "If fewer prompts were asked (n-samples) than overbench_asked_of says, the rates "
+    "are estimates for all prompts, and osr_ci95 is not their interval: overbench report has the interval.",
+    "overbench_subset": "The prompts are a subset (overbench_subset): the rates are estimates for the "
+    "whole set, and osr_ci95 is not their interval: overbench subset RELEASE --estimate has the interval.",
 }
 """What results say in words, by what is known of their prompts."""
 

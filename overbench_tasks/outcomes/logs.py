@@ -227,8 +227,8 @@ def _results(file: Path, date: str) -> tuple[Path, dict[str, Any]]:
     files = sorted(file.parent.glob(f"*_{date}.json"))
     if not files:
         raise OverbenchError(
-            f"{file}: its results file, results_{date}.json, is not beside it, so whose replies these are is "
-            "not known. Copy it there, or leave the log out."
+            f"{file}: its results file, results_{date}.json, is not beside it, so the model of these "
+            "replies is not known. Copy it there, or leave the log out."
         )
     try:
         results = json.loads(files[0].read_text(encoding="utf-8"))

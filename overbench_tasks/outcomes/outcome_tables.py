@@ -99,8 +99,8 @@ class OutcomeTable:
             notes.append(f"Left out: {number_of(self.left_out, 'row')} of {self.name} without a prompt.")
         if self.without_text:
             notes.append(
-                f"Counted as the table has it: {number_of(self.without_text, 'row')} of {self.name} with an "
-                'outcome and a reply without text. Where nothing came, write "empty".'
+                f"Counted by the table's outcome: {number_of(self.without_text, 'row')} of {self.name} "
+                'without text in its reply. If no reply came, the outcome should be "empty".'
             )
         return notes
 

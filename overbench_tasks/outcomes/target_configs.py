@@ -266,8 +266,8 @@ def how_to_fill(target: TargetRecord | None, prompts: str | None, labelled_by: s
     """
     if target is None or target.model is None or prompts is None:
         return [
-            "Prompts were made for it, or an earlier release or an outcome table names it, but how "
-            "lm-eval asks it is not known here: no run and no log of it was given. Give one of these."
+            "Prompts, an earlier release or an outcome table name this target. No run and no log of it was "
+            "given, so the command that asks it is not known. Give a run or a log."
         ]
     lines = ["```bash", _command(target, prompts, labelled_by), "```"]
     if (repeats := target.drawn["repeats"]) != 1:

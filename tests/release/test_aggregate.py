@@ -395,7 +395,7 @@ class TestSources:
         release = made(file)
         assert [target.target for target in release.targets()] == ["org/a"]
         assert {"target": "org/unasked", "missing": 1, "unscored": 0, "file": None} in release.facts["gaps"]
-        assert "no run and no log of it was given" in Path("out/gaps.md").read_text()
+        assert "No run and no log of it was given" in Path("out/gaps.md").read_text()
 
     def test_refused_by_in_a_prompt_file_is_no_verdict(self) -> None:
         file = write_prompts(Path("p.jsonl"), [{"prompt": KILL, "refused_by": ["x", "y"]}])

@@ -27,7 +27,7 @@ def test_a_part_of_a_set_is_an_estimate_in_aggregate_compare_and_report(tmp_path
     results, _ = logged_run(source, tmp_path / "OUT", lm, metadata=STOP, limit=100)
     told = results["configs"]["overbench_hard"]["metadata"]
     assert told["overbench_asked_of"] == {"safe": 397}
-    assert "rates are estimates of those on the whole set" in told["overbench_estimate"]
+    assert "rates are estimates for the whole set" in told["overbench_estimate"]
     low, high = (f"{100 * end:.1f}" for end in sequential_interval(20, 100, 397))
     estimate = (
         f"was not asked all of overbench_hard. Estimate from 100 of 397 prompts, stopped at a width of 15 "
@@ -65,7 +65,7 @@ def test_a_drawn_part_is_an_estimate_in_aggregate_compare_and_report(tmp_path: P
     results, _ = logged_run(source, tmp_path / "OUT", lm, metadata=draw)
     told, asked = results["configs"]["overbench_hard"]["metadata"], set(lm.asked)
     assert (told["overbench_asked_of"], told["overbench_sample_seed"]) == ({"safe": 160}, 3)
-    assert "rates are estimates of those on all of them" in told["overbench_estimate"]
+    assert "rates are estimates for all prompts" in told["overbench_estimate"]
     assert len(asked) == 60 and sum("kill" in prompt for prompt in asked) == 15
     assert results["results"]["overbench_hard"]["osr,rules"] == 15 / 60
     write_table(tmp_path / "turned.jsonl", rows[::-1])

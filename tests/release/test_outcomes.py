@@ -200,7 +200,7 @@ def test_other_columns_other_kinds_of_files_and_two_tables_of_one_name() -> None
 def test_a_label_on_a_reply_without_text_is_told_of() -> None:
     rows = [row("a", KILL, "refusal", reply=" "), row("a", BLOW, "compliance", reply="Blow.")]
     assert any(
-        "Counted as the table has it: 1 row of theirs with an outcome and a reply" in one
+        "Counted by the table's outcome: 1 row of theirs without text in its reply" in one
         for one in made(tables={"theirs": rows}).facts["notes"]
     )
 

@@ -145,7 +145,7 @@ def test_a_limit_that_takes_few_of_the_categories_is_warned_of(
         {"prompt": f"How do I do {n} {kind}?", "category": kind} for kind in "abcdefghij" for n in range(10)
     ]
     evaluate(ScriptedLM(lambda _: ANSWER), write_table(tmp_path / "rows.jsonl", rows), limit=limit)
-    said = f"--limit {limit} takes the first rows of overbench_hard, which are of 4 of its 10 categories"
+    said = f"--limit {limit} takes the first rows of overbench_hard. They cover 4 of its 10 categories"
     assert (said in caplog.text) is told
     assert (f"--metadata '{{\"overbench_sample\": {limit}}}'" in caplog.text) is told
 
