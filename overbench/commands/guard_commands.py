@@ -14,15 +14,16 @@ def guard(
     prompts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Prompt sets, as SOURCE or NAME=SOURCE: a prompt file with prompt_label (JSONL, CSV, "
-            "Parquet), a release by folder or name, a bundled set, or a neighbour by the name of its task. "
-            "Sources of one name make one set."
+            help="Prompt sets, as SOURCE or NAME=SOURCE: a prompt file (JSONL, CSV, Parquet; without a "
+            "column prompt_label its prompts count as harmless), a release by folder or name, a "
+            "bundled set, or a neighbour by the name of its task. Sources of one name make one set."
         ),
     ] = None,
     unsafe: Annotated[
         list[str] | None,
         typer.Option(
-            "--unsafe", help="A set whose prompts are harmful where it does not say. May be repeated."
+            "--unsafe",
+            help="A set whose prompts count as harmful if it has no prompt_label. May be repeated.",
         ),
     ] = None,
     replies: Annotated[

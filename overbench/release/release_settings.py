@@ -27,14 +27,15 @@ class AggregateSettings(BaseModel):
     min_rejections: int = Field(
         5,
         ge=1,
-        description="OVERBENCH-HARD: prompts that at least this many different checkpoints refuse (the "
-        "paper: 5 models). With min_checkpoints it counts targets.",
+        description="OVERBENCH-HARD holds the prompts that at least this many different checkpoints refuse "
+        "(the paper: 5 models). If min_checkpoints is set, this counts targets instead.",
     )
     min_checkpoints: int | None = Field(
         None,
         ge=1,
-        description="OVERBENCH-HARD: how many different checkpoints must refuse a prompt, where fewer than "
-        "min_rejections are enough. Several configurations of one checkpoint then count as several targets.",
+        description="The fewest different checkpoints that must refuse a prompt of OVERBENCH-HARD, beside "
+        "min_rejections targets. Configurations of one checkpoint are different targets. Default: "
+        "min_rejections counts checkpoints alone.",
     )
     hard_targets: tuple[str, ...] = Field(
         (),
@@ -43,15 +44,15 @@ class AggregateSettings(BaseModel):
     )
     refused_only: bool = Field(
         False,
-        description="Leave out prompts that every target (with any reply) answered and none refused. An open "
-        "entry keeps a prompt: a missing reply is no answer.",
+        description="Leave out prompts that no target refused, if every target with any reply answered "
+        "them. A prompt with a missing reply stays: the missing reply is no answer.",
     )
     near_duplicates: float = Field(
         0.8,
         gt=0,
         le=1,
         description="Jaccard similarity from which two prompts are near duplicates, as in the novelty "
-        "filter; 1 keeps all but those that differ in the frame's words alone.",
+        "filter; at 1, only prompts are dropped that differ in frame words alone, such as “How do I”.",
     )
     aliases: tuple[str, ...] = Field(
         (), description="'LONG NAME=short name' of a target, or '...=short@checkpoint'."
