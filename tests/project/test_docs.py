@@ -14,6 +14,7 @@ import pytest
 from test_plan import GENERATORS, OVERBENCH, OVERBENCH_TASKS, REPOSITORY
 
 from overbench.compare.decision import CANNOT_TELL, WORSE
+from overbench.report.sections import prompts_section
 from overbench.review.label_quality import read_label_quality
 from overbench_tasks.chat.batch_files import BatchPending
 from overbench_tasks.errors import OverbenchError
@@ -192,6 +193,14 @@ def test_links_and_paths_lead_somewhere(file: Path) -> None:
         path for path in inline if path not in STAND_FOR_ANY and not list(REPOSITORY.glob(path.rstrip("/")))
     ]
     assert wrong == []
+
+
+def test_the_page_on_reports_names_sections_as_the_report_does() -> None:
+    page = (REPOSITORY / "docs/how-to/read-report.md").read_text(encoding="utf-8")
+    report = (REPOSITORY / "benchmarks/data/release_v2/report/report.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.*)$|^(Before .*):$", report, re.MULTILINE)
+    known = {title for pair in titles for title in pair} | {prompts_section.TITLE}
+    assert set(re.findall(r"\*\*(.*?)\*\*", page)) <= known
 
 
 def test_the_scripts_of_the_benchmarks_are_listed() -> None:

@@ -18,13 +18,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+TITLE = "The most refused prompts"
 MOST_REFUSED = 200
 """Prompts in the table over all models: a browser searches and sorts so many without delay."""
-
-
 PER_MODEL = 15
-
-
 SHADES = 5
 """From 1, hardly ever refused, to this, always refused."""
 
@@ -36,7 +33,7 @@ def prompts_section(inputs: Inputs) -> Section | None:
         return None
     return Section(
         "prompts",
-        "The most refused prompts",
+        TITLE,
         (
             "Trigger words are shaded: the words that attribution found or, without attribution, the words "
             "that the prompt's writer or file names. The darker the shade, the more often prompts with the "
