@@ -92,6 +92,11 @@ def test_the_readme_fits_two_screens() -> None:
     assert len(text.splitlines()) <= 100 and len(text.split()) <= 700
 
 
+def test_the_glossary_has_at_most_25_rows() -> None:
+    text = (REPOSITORY / "docs/background/glossary.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| ", text, re.MULTILINE)) - 2 <= 25
+
+
 def prose(file: Path) -> list[str]:
     """The paragraphs and list items of a page, without code, tables, headings and the addresses of links."""
     text = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
