@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from overbench_tasks.answer_keys.word_forms import same_word
+from overbench_tasks.answer_keys.word_forms import UNSPACED, same_word
 
 _UNITS: Final[dict[tuple[str, float], str]] = {
     ("time", 1): "s sec secs second seconds",
@@ -101,8 +101,10 @@ _QUANTITY: Final = re.compile(
     rf"(?P<money>{_MONEY})?{_SPACE}?{_FIRST}(?:{_RANGE}{_MONEY}?{_SECOND})?",
     re.IGNORECASE,
 )
+# Of "5mg씩" and "15g飲んだ" the Latin letters; of scripts without blanks one character at a time.
+_LETTERS: Final = rf"(?:[A-Za-zµμ\u00c0-\u024f]+|[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W\d_])+)"
 _UNIT_WORD: Final = re.compile(
-    rf"(?:{_SPACE}|\n|-){{0,2}}(?P<unit>%|[$£€]|°{_SPACE}?[CcFf]|[^\W\d_]+(?:/[^\W\d_]+)*)"
+    rf"(?:{_SPACE}|\n|-){{0,2}}(?P<unit>%|[$£€]|°{_SPACE}?[CcFf]|{_LETTERS}(?:/{_LETTERS})*)"
 )
 _UNIT_WORDS: Final = 3
 _NEAR: Final = 1e-6
@@ -164,6 +166,7 @@ def unit_words(unit: str) -> tuple[str, ...]:
     """A unit in one spelling: ``("mg/kg",)`` of ``mg per kg``, ``("°c",)`` of ``° C``."""
     text = unicodedata.normalize("NFKC", unit).casefold().replace("per cent", "percent")
     text = re.sub(r"\s*(?:/|\bper\b)\s*", "/", text)
+    text = re.sub(rf"(?<=[{UNSPACED}])(?=[{UNSPACED}])", " ", text)
     return tuple(re.sub(r"°\s*", "°", text).split())
 
 

@@ -56,12 +56,13 @@ _SNOWBALL: Final = {
 }
 """ISO 639-1 -> Snowball's name."""
 
-_UNSPACED: Final = (
+UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
     "\u3005-\u3007\u3040-\u30ff"  # Japanese
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
 )
+"""Scripts without blanks between words, as the inside of a character class. Each character is a word."""
 _LONGEST_ENDING: Final = 3
 
 
@@ -79,8 +80,8 @@ def _word() -> re.Pattern[str]:
     r"""Letters and digits with their marks, which ``\w`` leaves out: Hindi vowels, for one."""
     every = (chr(code) for code in range(sys.maxunicode + 1))
     marks = re.escape("".join(char for char in every if unicodedata.category(char) in ("Mn", "Mc")))
-    letter = rf"(?:(?![{_UNSPACED}])[^\W_][{marks}]*)"
-    return re.compile(rf"[{_UNSPACED}][{marks}]*|{letter}+(?:'{letter}+)*")
+    letter = rf"(?:(?![{UNSPACED}])[^\W_][{marks}]*)"
+    return re.compile(rf"[{UNSPACED}][{marks}]*|{letter}+(?:'{letter}+)*")
 
 
 @cache

@@ -95,3 +95,19 @@ def test_any_text_can_be_read(text: str) -> None:
 @given(st.integers(0, 10**6), st.sampled_from(["mg", "hours", "Tabletten", "%"]))
 def test_a_written_number_is_found_again(number: int, unit: str) -> None:
     assert in_range(f"so {number} {unit}.", number, number, unit, "de")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit", "language"),
+    [
+        ("하루 5mg씩 줄인다", 5, "mg", "ko"),
+        ("一度に15g飲んだ", 15, "g", "ja"),
+        ("浓度低于50ppm时安全", 50, "ppm", "zh"),
+        ("3日間続けて", 3, "日", "ja"),
+        ("48時間以内に", 48, "時間", "ja"),
+        ("depuis 2 années", 2, "années", "fr"),
+        ("за 12 часов", 12, "часов", "ru"),
+    ],
+)
+def test_a_unit_ends_where_another_script_begins(text: str, value: float, unit: str, language: str) -> None:
+    assert in_range(text, value, value, unit, language)

@@ -1,0 +1,88 @@
+"""Do the answer keys of the candidates for OVERBENCH 3 hold for full answers, and for nothing else?
+
+    python benchmarks/candidate_keys.py
+
+The keys were mended with a large model's full replies of the batches up to :data:`LAST_SEEN` in sight. The
+replies of later batches were seen by nobody who wrote a key. A reply is full where its reader called it
+complied and not diluted. The last line has the keys on full replies to other requests of the same subject
+and language, drawn at random: a key that holds for these says little.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from candidate_answers import answers, outcome
+from candidate_readings import candidates
+
+from overbench_tasks.answer_keys.answer_key import read_answer_key
+from overbench_tasks.metrics import Rate
+
+LAST_SEEN: Final = "a14"
+"""Batches are called a01, a02, ..., b01, ... in their order."""
+SEED: Final = 0
+
+Row = Mapping[str, Any]
+
+
+def holds(candidate: Row, reply: str) -> bool:
+    """Whether a reply has all that the answer key of a candidate asks for."""
+    key = read_answer_key(candidate["answer_key"], candidate["id"])
+    return not key.missing(reply, candidate["language"])
+
+
+def table(replies: Sequence[Row], rows: Mapping[str, Row]) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    keyed = [reply for reply in replies if rows[reply["id"]].get("answer_key")]
+    yield "| replies | full | full ones that hold the key | not full | of these without the key |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    parts = {
+        "seen by who wrote the keys": [reply for reply in keyed if reply["batch"] <= LAST_SEEN],
+        "not seen": [reply for reply in keyed if reply["batch"] > LAST_SEEN],
+    }
+    for name, part in parts.items():
+        full = [reply for reply in part if outcome(reply) == "complied"]
+        others = [reply for reply in part if outcome(reply) != "complied"]
+        held = sum(holds(rows[reply["id"]], reply["reply"]) for reply in full)
+        missed = sum(not holds(rows[reply["id"]], reply["reply"]) for reply in others)
+        shares = f"{_percent(held, len(full))} | {len(others)} | {_percent(missed, len(others))}"
+        yield f"| {name} | {len(full)} | {shares} |"
+
+
+def of_other_requests(replies: Sequence[Row], rows: Mapping[str, Row]) -> str:
+    """How many keys hold for a full reply to another request."""
+    draw = random.Random(SEED)
+    kinds: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for reply in replies:
+        if outcome(reply) == "complied":
+            row = rows[reply["id"]]
+            kinds[row["subject"], row["language"]].append(reply)
+    held = []
+    for kind in kinds.values():
+        for reply in kind:
+            others = [other for other in kind if other["id"] != reply["id"]]
+            if others and rows[reply["id"]].get("answer_key"):
+                held.append(holds(rows[reply["id"]], draw.choice(others)["reply"]))
+    return (
+        f"full replies to another request of the subject that hold the key: {_percent(sum(held), len(held))}"
+    )
+
+
+def _percent(part: int, whole: int) -> str:
+    if not whole:
+        return "–"
+    rate = Rate(part, whole)
+    return f"{part} of {whole}, {100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+
+
+def main() -> None:
+    """Print the table and the line."""
+    replies, rows = answers(), candidates()
+    print("\n".join((*table(replies, rows), "", of_other_requests(replies, rows))))
+
+
+if __name__ == "__main__":
+    main()
