@@ -50,7 +50,7 @@ def call(**changes: Any) -> str:
 
 def native(*calls: dict[str, Any]) -> str:
     """Tool calls as OpenAI's chat API has them."""
-    functions = [{"name": one["tool"], "arguments": json.dumps(one["arguments"])} for one in calls]
+    functions = [{"name": call["tool"], "arguments": json.dumps(call["arguments"])} for call in calls]
     return json.dumps({"tool_calls": [{"type": "function", "function": function} for function in functions]})
 
 

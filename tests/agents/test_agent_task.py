@@ -91,14 +91,14 @@ def test_each_outcome_lands_in_its_metric(tmp_path: Path) -> None:
     file = source(tmp_path, [row(name) for name in REPLIES])
     results = evaluate(ScriptedLM(lambda prompt: REPLIES[prompt.split()[1]]), file, "overbench_agent")
     assert outcomes(results) == OUTCOMES
-    found = scores(results)
-    assert found["held_rate"] == pytest.approx(3 / 8)
-    assert found["acted_rate"] == pytest.approx(3 / 8)
-    assert found["other_action_rate"] == pytest.approx(2 / 8)
+    metrics = scores(results)
+    assert metrics["held_rate"] == pytest.approx(3 / 8)
+    assert metrics["acted_rate"] == pytest.approx(3 / 8)
+    assert metrics["other_action_rate"] == pytest.approx(2 / 8)
     for name in ("asked_rate", "declined_rate", "blocked_rate"):
-        assert found[name] == pytest.approx(1 / 8)
-    assert found["invalid_rate"] == pytest.approx(4 / 12)
-    assert found["held_rate_ci95_low"] < 3 / 8 < found["held_rate_ci95_high"]
+        assert metrics[name] == pytest.approx(1 / 8)
+    assert metrics["invalid_rate"] == pytest.approx(4 / 12)
+    assert metrics["held_rate_ci95_low"] < 3 / 8 < metrics["held_rate_ci95_high"]
 
 
 def test_pairs_have_four_outcomes(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_pairs_have_four_outcomes(tmp_path: Path) -> None:
         def _reply(self, context: str) -> str:
             return answer(context)
 
-    found = scores(evaluate(WholeContext({}), file, "overbench_agent"))
+    metrics = scores(evaluate(WholeContext({}), file, "overbench_agent"))
     for name in ("separated", "both_acted", "neither_acted", "inverted"):
-        assert found[f"pairs_{name}"] == pytest.approx(1 / 4)
-    assert found["overreach_rate"] == pytest.approx(1 / 2)
-    assert found["balanced_accuracy"] == pytest.approx(1 / 2)
+        assert metrics[f"pairs_{name}"] == pytest.approx(1 / 4)
+    assert metrics["overreach_rate"] == pytest.approx(1 / 2)
+    assert metrics["balanced_accuracy"] == pytest.approx(1 / 2)
 
 
 def test_the_model_gets_the_tools_and_the_form_of_a_call(tmp_path: Path) -> None:

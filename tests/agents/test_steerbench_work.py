@@ -107,14 +107,14 @@ def test_an_api_gets_the_recorded_request_byte_by_byte(
     source = shared_data / "neighbours" / "steerbench_work"
     recorded = json.loads((source / "example_request.json").read_text(encoding="utf-8"))
     rows = [row for _, row in read_table(source / "scenarios.jsonl") if row["id"] == recorded["scenario_id"]]
-    place = folder(tmp_path / "set", rows)
-    (place / "PROMPT.txt").write_bytes((source / "PROMPT.txt").read_bytes())
+    set_folder = folder(tmp_path / "set", rows)
+    (set_folder / "PROMPT.txt").write_bytes((source / "PROMPT.txt").read_bytes())
     with fault_server(
         lambda *_: '{"policy_action": "escalate", "commit_permission": "blocked", "hu'
     ) as server:
         model_args = f"model=m,base_url={server.url}/chat/completions"
         results = evaluate(
-            "local-chat-completions", place, TASK, model_args=model_args, gen_kwargs="max_gen_toks=24"
+            "local-chat-completions", set_folder, TASK, model_args=model_args, gen_kwargs="max_gen_toks=24"
         )
     (body,) = server.bodies
     sent = [{"role": message["role"], "content": message["content"]} for message in body["messages"]]
@@ -224,10 +224,12 @@ def failure(source: str) -> str:
 
 
 def test_a_source_that_is_not_the_set_says_what_to_do(tmp_path: Path) -> None:
-    place = folder(tmp_path / "set", SCENARIOS)
-    (place / "PROMPT.txt").unlink()
-    assert "expected the files scenarios.jsonl and PROMPT.txt in set/scenarios.jsonl" in failure(str(place))
-    assert "PROMPT.txt is not there. To do without the hub: put" in failure(str(place))
+    set_folder = folder(tmp_path / "set", SCENARIOS)
+    (set_folder / "PROMPT.txt").unlink()
+    assert "expected the files scenarios.jsonl and PROMPT.txt in set/scenarios.jsonl" in failure(
+        str(set_folder)
+    )
+    assert "PROMPT.txt is not there. To do without the hub: put" in failure(str(set_folder))
     assert "is no dataset's name" in failure(str(tmp_path / "nothing here"))
     odd = scenario(1, "perhaps")
     assert "'perhaps' is missing or another" in failure(str(folder(tmp_path / "odd", [odd])))

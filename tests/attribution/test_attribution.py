@@ -135,8 +135,8 @@ class Toy(nn.Module):
     def ends(self, tokenizer: Any, prompt: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """w . (x_i - x'_i) of each token, s(x), s(x')."""
         ids = torch.tensor(tokenizer(prompt)["input_ids"])
-        place = torch.arange(len(ids))
-        inner = (place > 0) & (place < len(ids) - 1)
+        positions = torch.arange(len(ids))
+        inner = (positions > 0) & (positions < len(ids) - 1)
         each = (self.embedding(ids) @ self.w).detach()
         base = (self.embedding(torch.where(inner, 0, ids)) @ self.w).detach()
         return (each - base).double(), each.sum().double(), base.sum().double()
@@ -566,8 +566,8 @@ def shown_scores(prompt: str, *scores: float) -> Attribution:
 def test_the_terminal_shows_red_for_positive_and_blue_for_negative() -> None:
     text = ansi("kill nice time", shown_scores("kill nice time", 2.0, -1.0, 0.0))
     assert ESCAPES.findall(text) == [("190", "40", "40", "kill"), ("20", "40", "100", "nice")]
-    said, shown = ESCAPES.sub(r"\4", text).splitlines()
-    assert said == "p: log-odds of refusal +1.00 (baseline +0.00), off by +0.0000 after 14 steps"
+    heading, shown = ESCAPES.sub(r"\4", text).splitlines()
+    assert heading == "p: log-odds of refusal +1.00 (baseline +0.00), off by +0.0000 after 14 steps"
     assert shown == "kill nice time"
 
 
@@ -581,8 +581,8 @@ def test_the_views_say_what_cannot_be_trusted() -> None:
 def test_adjusted_shading_leaves_out_what_is_no_feature() -> None:
     the = WordScore("the", 0, 3, 5.0, 1e-2, 500.0, "stop_word")
     a = attribution(the, WordScore("cat", 4, 7, 1.0, 1e-4, 1e4))
-    assert [found[3] for found in ESCAPES.findall(ansi("the cat", a))] == ["the", "cat"]
-    assert [found[3] for found in ESCAPES.findall(ansi("the cat", a, score="adjusted"))] == ["cat"]
+    assert [match[3] for match in ESCAPES.findall(ansi("the cat", a))] == ["the", "cat"]
+    assert [match[3] for match in ESCAPES.findall(ansi("the cat", a, score="adjusted"))] == ["cat"]
 
 
 @settings(max_examples=40)

@@ -91,13 +91,13 @@ class InProcess(RayEngine):
             is_initialized=lambda: True,
             nodes=lambda: [{"Alive": True, "Resources": {"CPU": 1.0, "memory": 2.0**30}}],
             remote=self.remote,
-            wait=lambda tasks, **told: (tasks[:1], []),
+            wait=lambda tasks, **options: (tasks[:1], []),
             get=lambda task: task(),
         )
 
     def remote(self, function: Callable[..., Any]) -> Any:
         def options(**given: Any) -> Any:
             self.options.append(given)
-            return SimpleNamespace(remote=lambda *told: partial(function, *told))
+            return SimpleNamespace(remote=lambda *options: partial(function, *options))
 
         return SimpleNamespace(options=options)

@@ -56,7 +56,7 @@ def test_each_cell_is_asked_once_and_what_is_added_is_all_that_runs(tmp_path: Pa
     assert (first.cells, first.done, first.new, first.failures) == (12, 12, 12, ())
     assert set(asked(tmp_path).values()) == {1} and len(asked(tmp_path)) == 12 * 12
     runs, _ = find_runs([tmp_path / "out" / "cells"])
-    assert len(runs) == 12 and {one.task for one in runs} == {"hard", "my_unsafe"}
+    assert len(runs) == 12 and {run.task for run in runs} == {"hard", "my_unsafe"}
     assert "Ours" in (tmp_path / "out" / "report.html").read_text()
     page = (tmp_path / "out" / "report.md").read_text()
     assert "| one +system:careful (temperature 0" in page and "| org/one-1b" not in page
@@ -83,14 +83,16 @@ def test_a_cell_tells_the_key_of_its_target_and_one_of_before_is_named_by_its_lo
     settings = {**prepared(tmp_path), "report": {}}
     run(tmp_path, settings)
     page = (tmp_path / "out" / "report.md").read_text()
-    told: dict[str, set[str]] = {}
+    names_of_keys: dict[str, set[str]] = {}
     for file in (tmp_path / "out" / "cells").rglob("cell.json"):
         facts = json.loads(file.read_text())
         [log] = find_runs([file.parent])[0]
         assert facts.pop("target_key") == logged_target(log).key
-        told.setdefault(str(logged_target(log).key), set()).add(facts["name"].rsplit("/", 1)[0])
+        names_of_keys.setdefault(str(logged_target(log).key), set()).add(facts["name"].rsplit("/", 1)[0])
         file.write_text(json.dumps(facts))
-    assert len(told) == len({name.partition("-")[0] for names in told.values() for name in names})
+    assert len(names_of_keys) == len(
+        {name.partition("-")[0] for names in names_of_keys.values() for name in names}
+    )
     assert run(tmp_path, settings).new == 0
     assert (tmp_path / "out" / "report.md").read_text() == page
 
@@ -157,11 +159,11 @@ def test_what_fails_stops_no_other_and_is_named_with_its_command(
 ) -> None:
     settings = {**prepared(tmp_path), "decodings": {"greedy": {}}}
     targets = two(model_args=f"model=org/two,fails={fails}")[::-1]
-    found = run(tmp_path, {**settings, "targets": targets})
-    assert (found.cells, found.done) == (8, 4)
-    assert len(found.failures) == 2 and says in found.failures[0].why
-    assert "-m lm_eval --model overbench-local-chat" in found.failures[0].command
-    assert failures(tmp_path / "out") == sorted(found.failures, key=lambda one: one.log)
+    result = run(tmp_path, {**settings, "targets": targets})
+    assert (result.cells, result.done) == (8, 4)
+    assert len(result.failures) == 2 and says in result.failures[0].why
+    assert "-m lm_eval --model overbench-local-chat" in result.failures[0].command
+    assert failures(tmp_path / "out") == sorted(result.failures, key=lambda failure: failure.log)
     mended = run(tmp_path, {**settings, "targets": two(model_args="model=org/two")})
     assert (mended.done, mended.failures, failures(tmp_path / "out")) == (8, (), [])
 
@@ -177,10 +179,10 @@ def test_what_fails_stops_no_other_and_is_named_with_its_command(
 def test_a_bad_set_costs_no_other_of_its_lm_eval(fails: str, says: str, tmp_path: Path) -> None:
     settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "system_prompts": {"plain": ""}}
     bad = {**TARGET, "model_args": f"model=org/one,fails={fails}:hard"}  # the first of both
-    found = run(tmp_path, {**settings, "targets": [bad]})
-    assert (found.done, found.new, len(found.failures)) == (1, 1, 1)
-    assert found.failures[0].cells == ("one/plain/greedy/hard",) and re.match(
-        f".*{says}", found.failures[0].why
+    result = run(tmp_path, {**settings, "targets": [bad]})
+    assert (result.done, result.new, len(result.failures)) == (1, 1, 1)
+    assert result.failures[0].cells == ("one/plain/greedy/hard",) and re.match(
+        f".*{says}", result.failures[0].why
     )
     assert [len(rows) for rows in records(tmp_path).values()] == [12]
     assert set(asked(tmp_path).values()) == {1}
@@ -197,9 +199,9 @@ def test_on_a_full_disk_nothing_is_left_half_written(tmp_path: Path, monkeypatch
         copied(source, to)
 
     monkeypatch.setattr(shutil, "copyfile", full)
-    found = run(tmp_path, settings)
-    assert (found.done, len(found.failures)) == (2, 2)  # no failure of the report
-    assert "can't be read or written: [Errno 28] No space left on device" in found.failures[0].why
+    result = run(tmp_path, settings)
+    assert (result.done, len(result.failures)) == (2, 2)  # no failure of the report
+    assert "can't be read or written: [Errno 28] No space left on device" in result.failures[0].why
     assert len(find_runs([tmp_path / "out" / "cells"])[0]) == 2
     monkeypatch.undo()
     count = asked(tmp_path)
@@ -210,14 +212,14 @@ def test_on_a_full_disk_nothing_is_left_half_written(tmp_path: Path, monkeypatch
 def test_a_set_that_cannot_be_read_is_a_failure_of_its_own(tmp_path: Path) -> None:
     settings = prepared(tmp_path)
     gone = {"task": "overbench", "source": str(tmp_path / "gone.jsonl")}
-    found = run(tmp_path, {**settings, "sets": {"gone": gone, **settings["sets"]}})
-    assert found.done == 12 and [one.job for one in found.failures] == ["set gone"]
-    assert "gone.jsonl" in found.failures[0].why
+    result = run(tmp_path, {**settings, "sets": {"gone": gone, **settings["sets"]}})
+    assert result.done == 12 and [failure.job for failure in result.failures] == ["set gone"]
+    assert "gone.jsonl" in result.failures[0].why
     before = records(tmp_path)
     Path(settings["sets"]["my_unsafe"]["source"]).rename(tmp_path / "elsewhere")
     fewer = {**settings, "system_prompts": {"plain": ""}}
-    found = run(tmp_path, fewer)  # what was asked of the set while it could be read is in the report
-    assert found.done == 3 and [one.job for one in found.failures] == ["set my_unsafe"]
+    result = run(tmp_path, fewer)  # what was asked of the set while it could be read is in the report
+    assert result.done == 3 and [failure.job for failure in result.failures] == ["set my_unsafe"]
     assert records(tmp_path) == {name: rows for name, rows in before.items() if "/plain/" in name}
 
 
@@ -230,21 +232,21 @@ class WithRefreshes(LocalEngine):
                 write_run(job.run_dir, [(f"How do I kill wasp {n}?", "refused") for n in range(9)])
                 mark_refreshed(job.run_dir)
         left = [job for job in jobs if job.run_dir is None or job.target != "one"]
-        broken = [replace(one, command=(sys.executable, "-c", "1/0")) if one.run_dir else one for one in left]
+        broken = [replace(job, command=(sys.executable, "-c", "1/0")) if job.run_dir else job for job in left]
         super().run(broken, out, on_result)
 
 
 def test_refreshed_prompts_are_asked_of_all_and_joined_into_a_release(tmp_path: Path) -> None:
-    settings = {**prepared(tmp_path), "targets": [{**one, "refresh": True} for one in two()]}
+    settings = {**prepared(tmp_path), "targets": [{**target, "refresh": True} for target in two()]}
     settings["refresh"] = {"moderation": {"none": True}, "seeds": {"limit": 50}}
     made = {"refreshed": True, "limit": 5, "system_prompts": ["plain"], "decodings": ["greedy"]}
     settings |= {"sets": {"made": made}, "release": {"settings": {"min_rejections": 1}}}
     before = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out")
     assert before.waiting == [("made", "one"), ("made", "two")] and before.cells == []
-    found = run(tmp_path, settings, engine=WithRefreshes())
-    assert (found.cells, found.done) == (2, 2)  # both targets on the prompts made for the first
-    assert sorted(one.job for one in found.failures) == ["set made", "two: refresh"]
-    assert "ZeroDivisionError" in "".join(one.why for one in found.failures)
+    result = run(tmp_path, settings, engine=WithRefreshes())
+    assert (result.cells, result.done) == (2, 2)  # both targets on the prompts made for the first
+    assert sorted(failure.job for failure in result.failures) == ["set made", "two: refresh"]
+    assert "ZeroDivisionError" in "".join(failure.why for failure in result.failures)
     assert read_release(tmp_path / "out" / "release").prompts().num_rows == 9
     again = run(tmp_path, settings, engine=WithRefreshes())
     assert (again.done, again.new) == (2, 0)
@@ -254,8 +256,8 @@ def test_a_release_that_fails_is_named_with_its_command_also_later(tmp_path: Pat
     settings = {**prepared(tmp_path), "decodings": {"greedy": {}}, "report": {"aliases": ["nobody=a"]}}
     (tmp_path / "bad.jsonl").write_text("{")
     joined = {"sources": [str(tmp_path / "bad.jsonl")], "settings": {"min_rejections": 1, "relabel": True}}
-    found = run(tmp_path, {**settings, "release": joined})
-    release, report = found.failures
+    result = run(tmp_path, {**settings, "release": joined})
+    release, report = result.failures
     assert f"bad.jsonl --responses {tmp_path}/out/cells --min_rejections 1 --relabel" in release.command
     assert report.command.startswith("overbench report /") and "--alias nobody=a --out" in report.command
     assert failures(tmp_path / "out") == [release, report]
@@ -292,24 +294,24 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     ends = {**up, "name": "ends", "server": {"command": f"{sys.executable} -c 1/0"}}
     dies = {**up, "name": "dies", "server": {**server, "command": command % "handle_request()"}}
     taken = {**up, "name": "taken", "server": {**server}}
-    for one in (never, ends, dies, taken):
-        one["model_args"] = f"model=org/{one['name']},base_url=http://127.0.0.1:{{port}}"
+    for target in (never, ends, dies, taken):
+        target["model_args"] = f"model=org/{target['name']},base_url=http://127.0.0.1:{{port}}"
     settings = {**prepared(tmp_path), "targets": [never, ends, dies, taken, up], "decodings": {"greedy": {}}}
     monkeypatch.setattr("overbench.campaign.engines.servers.GRACE_SEC", 0)
     with socketserver.TCPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         taken["server"]["port"] = other.server_address[1]
-        found = run(tmp_path, settings, jobs=2)
+        result = run(tmp_path, settings, jobs=2)
         other.shutdown()
-    assert found.done == 4
-    whys = sorted({one.why.partition(". ")[0] for one in found.failures})
+    assert result.done == 4
+    whys = sorted({failure.why.partition(". ")[0] for failure in result.failures})
     assert "Before the server of taken is started, something answers http://127.0.0.1:" in whys[0]
     assert whys[1] == "The server of dies ended with exit code 0 while it was asked"
     assert "The server of never did not answer http://127.0.0.1:" in whys[3]
-    (ended,) = {one.why for one in found.failures if "of ends" in one.why}
+    (ended,) = {failure.why for failure in result.failures if "of ends" in failure.why}
     assert "ended with exit code 1. Last lines of its log: " in ended and "ZeroDivisionError" in ended
     assert "server-ends.txt. Command: " in ended
-    died = next(one.command for one in found.failures if "of dies" in one.why)
+    died = next(failure.command for failure in result.failures if "of dies" in failure.why)
     assert re.search(r"(?s), (\d+)\), h\.S.* # and once it is up, .* -m lm_eval .*127\.0\.0\.1:\1 ", died)
     asked_at = json.loads(next(iter(asked(tmp_path))))
     assert "base_url=http://127.0.0.1:" in asked_at and "{port}" not in asked_at
@@ -321,12 +323,14 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
     gone = {"task": "overbench", "source": str(tmp_path / "gone.jsonl"), "prompts": 900, "limit": 100}
     files = {**prepared(tmp_path), "targets": [target], "decodings": {"greedy": {}}}
     settings = {**files, "labeller": {"by": "judge"}, "prices": {"prompt": 1, "completion": 5}}
-    found = estimate(make_plan(CampaignSettings.model_validate(settings), tmp_path))
-    (one,) = found.targets.values()
-    assert (one.cells, one.calls, one.tokens_out) == (4, 48, 48 * 128)
-    assert one.hours == pytest.approx(96 / 3600) and one.gpu_hours == pytest.approx(192 / 3600)
-    assert one.cost == pytest.approx(48 * 128 * 10 / 1e6)
-    assert found.judge_calls == 48 and found.judge_cost == pytest.approx(48 * (605 + 16 * 5) / 1e6)
+    costs = estimate(make_plan(CampaignSettings.model_validate(settings), tmp_path))
+    (target_costs,) = costs.targets.values()
+    assert (target_costs.cells, target_costs.calls, target_costs.tokens_out) == (4, 48, 48 * 128)
+    assert target_costs.hours == pytest.approx(96 / 3600) and target_costs.gpu_hours == pytest.approx(
+        192 / 3600
+    )
+    assert target_costs.cost == pytest.approx(48 * 128 * 10 / 1e6)
+    assert costs.judge_calls == 48 and costs.judge_cost == pytest.approx(48 * (605 + 16 * 5) / 1e6)
     run(tmp_path, files)
     more = {**files, "sets": {**files["sets"], "gone": gone, "unknown": {**gone, "prompts": None}}}
     left = estimate(make_plan(CampaignSettings.model_validate(more), tmp_path / "out"))
@@ -351,14 +355,14 @@ def test_the_estimate_adds_up_what_is_left(tmp_path: Path, monkeypatch: Any) -> 
 
 def test_the_papers_campaign_on_paper() -> None:
     file = REPOSITORY / "overbench" / "campaign" / "paper.yaml"
-    found = estimate(make_plan(load_campaign(file), Path("nowhere")))
-    assert sum(one.calls for one in found.targets.values()) == 25 * 25 * 18_000
+    costs = estimate(make_plan(load_campaign(file), Path("nowhere")))
+    assert sum(target.calls for target in costs.targets.values()) == 25 * 25 * 18_000
     labelled = 25 * (
         30_000 + 3 * 20_000
     )  # of each refresh the seeds that aren't generated from, and 3 rounds
-    assert len(found.refreshes) == 25 and found.refresh_judge_calls == round(0.368 * labelled)
-    assert found.judge_calls == round(0.368 * 25 * 25 * 18_000) + found.refresh_judge_calls
-    lines = "\n".join(estimate_lines(found))
+    assert len(costs.refreshes) == 25 and costs.refresh_judge_calls == round(0.368 * labelled)
+    assert costs.judge_calls == round(0.368 * 25 * 25 * 18_000) + costs.refresh_judge_calls
+    lines = "\n".join(estimate_lines(costs))
     assert "cells       625 to ask" in lines and "on 16 GPUs" in lines and "40,000 seeds" in lines
     assert "prompts     made: 450,000 in 25 sets, in 625 cells" in lines
 
@@ -431,18 +435,18 @@ def test_settings_under_their_earlier_names_are_taken_with_a_warning(tmp_path: P
     file = tmp_path / "earlier.yaml"
     file.write_text(yaml.safe_dump(settings))
     with pytest.warns(FutureWarning) as warned:
-        found = load_campaign(file)
-    assert [str(one.message).partition(": ")[2].partition(" since")[0] for one in warned] == [
+        campaign = load_campaign(file)
+    assert [str(warning.message).partition(": ")[2].partition(" since")[0] for warning in warned] == [
         "until_width is stop_at_ci_width",
         "sets_together is share_model_load",
     ]
-    assert not found.share_model_load and found.stop_at_ci_width == 0.3
-    assert found.complete_sets["hard"].stop_at_ci_width == 0.2
+    assert not campaign.share_model_load and campaign.stop_at_ci_width == 0.3
+    assert campaign.complete_sets["hard"].stop_at_ci_width == 0.2
     (tmp_path / "out").mkdir()
     file.rename(tmp_path / "out" / "campaign.yaml")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the folder of an earlier version is nobody's slip
-        assert settings_in(tmp_path / "out") == found
+        assert settings_in(tmp_path / "out") == campaign
     file.write_text(yaml.safe_dump({**settings, "stop_at_ci_width": 0.1}))
     with pytest.raises(
         OverbenchError, match="until_width is called stop_at_ci_width now, and both are there"
@@ -467,8 +471,8 @@ def test_a_key_that_is_there_twice(tmp_path: Path) -> None:
 
 def test_a_refresh_is_labelled_as_the_campaign_is_or_there_is_no_release(tmp_path: Path) -> None:
     file, judge = tmp_path / "judged.yaml", {"by": "judge", "by_args": {"model": "gpt-4o"}}
-    asked = {"targets": [{**TARGET, "refresh": {"moderation": {"none": True}}}], "release": {}}
-    settings: dict[str, Any] = {**prepared(tmp_path), **asked}
+    changes = {"targets": [{**TARGET, "refresh": {"moderation": {"none": True}}}], "release": {}}
+    settings: dict[str, Any] = {**prepared(tmp_path), **changes}
     for more in ({"labeller": judge}, {"refresh_preset": "paper"}):
         file.write_text(yaml.safe_dump({**settings, **more}))
         campaign = load_campaign(file)

@@ -35,7 +35,7 @@ def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -
     def keys(**changed: Any) -> list[str]:
         target = {**TARGET, "model_args": "model=org/one,base_url=http://a,num_concurrent=4", **changed}
         settings = CampaignSettings.model_validate({**SETTINGS, "targets": [target]})
-        return [one.key for one in configurations(settings)]
+        return [configuration.key for configuration in configurations(settings)]
 
     assert len(set(keys())) == 6
     assert keys(model_args="model=org/one,base_url=http://b,num_concurrent=8", batch_size=4) == keys()
@@ -43,10 +43,13 @@ def test_where_a_model_runs_makes_no_other_cell_and_repeats_have_their_seeds() -
     assert set(keys(model_args="model=org/one,think_end_token=x")).isdisjoint(keys())
     served = [keys(server={"command": f"serve {checkpoint}"}) for checkpoint in ("small", "large")]
     assert set(served[0]).isdisjoint(served[1]) and set(served[0]).isdisjoint(keys())
-    asked = configurations(
+    configured = configurations(
         CampaignSettings.model_validate({**SETTINGS, "targets": [{**TARGET, "model": "litellm"}]})
     )
-    assert {one.gen_kwargs.get("do_sample") for one in asked} == {None, False}  # what it sampled is kept
+    assert {configuration.gen_kwargs.get("do_sample") for configuration in configured} == {
+        None,
+        False,
+    }  # what it sampled is kept
 
 
 def test_another_speed_or_place_makes_no_other_refresh_and_another_server_does() -> None:
@@ -58,17 +61,17 @@ def test_another_speed_or_place_makes_no_other_refresh_and_another_server_does()
 
     faster = f"{TARGET['model_args']},num_concurrent=64,base_url=http://b"
     assert place(batch_size=64, device="cuda", model_args=faster) == place()
-    assert len({place(), *(place(server={"command": f"serve {one}"}) for one in ("small", "large"))}) == 3
+    assert len({place(), *(place(server={"command": f"serve {size}"}) for size in ("small", "large"))}) == 3
 
 
 def test_a_first_repeat_stays_the_same_whatever_follows_it(tmp_path: Path) -> None:
     settings = {**prepared(tmp_path), "system_prompts": {"plain": ""}}
     hot = {"gen_kwargs": {"temperature": 0.7}}
     for repeats, new in ((1, 2), (3, 4), (1, 0), (2, 0)):
-        found = run(tmp_path, {**settings, "decodings": {"warm": {**hot, "repeats": repeats}}})
-        assert (found.done, found.new) == (2 * repeats, new)
-    few = [{**settings, "decodings": {"warm": {**hot, "repeats": one}}} for one in (1, 3)]
-    plans = [make_plan(CampaignSettings.model_validate(one), tmp_path / "other") for one in few]
+        result = run(tmp_path, {**settings, "decodings": {"warm": {**hot, "repeats": repeats}}})
+        assert (result.done, result.new) == (2 * repeats, new)
+    few = [{**settings, "decodings": {"warm": {**hot, "repeats": count}}} for count in (1, 3)]
+    plans = [make_plan(CampaignSettings.model_validate(campaign), tmp_path / "other") for campaign in few]
     assert plans[0].jobs()[0].cache == plans[1].jobs()[0].cache
 
 
@@ -98,32 +101,36 @@ def test_a_cell_stops_where_its_interval_is_narrow_enough_and_says_so(tmp_path: 
     settings |= {"stop_at_ci_width": 0.2, "report": {}}
     failing = [{**TARGET, "model_args": "model=org/one-1b,fails=load"}]
     failed = run(tmp_path, {**settings, "targets": failing})
-    assert any(one.command.endswith("--limit 50") for one in failed.failures)
-    found = run(tmp_path, settings)
-    assert (found.failures, found.done) == ((), 3)
-    said = {
+    assert any(failure.command.endswith("--limit 50") for failure in failed.failures)
+    result = run(tmp_path, settings)
+    assert (result.failures, result.done) == ((), 3)
+    refusals = {
         name.split("/")[4]: ['"refused"' in row["filtered_resps"][0][0] for row in rows]
         for name, rows in records(tmp_path).items()
     }
-    assert {name: len(rows) for name, rows in said.items()} == {"hard": 12, "unsafe": 100, "unsafe_30": 30}
+    assert {name: len(rows) for name, rows in refusals.items()} == {
+        "hard": 12,
+        "unsafe": 100,
+        "unsafe_30": 30,
+    }
     assert set(asked(tmp_path).values()) == {1}  # the second lm_eval had the first fifty from the cache
-    sides = [SideSoFar(sum(said["unsafe"][:n]), n, 200) for n in (50, 100)]
+    sides = [SideSoFar(sum(refusals["unsafe"][:n]), n, 200) for n in (50, 100)]
     assert [next_look([side], side.scored, 0.2) for side in sides] == [100, None]
     estimate = estimate_text(sides[1], 0.2)
     status = CliRunner().invoke(app, ["campaign", "status", str(tmp_path / "out")]).output
     assert f"not all asked  one/plain/greedy/unsafe: {estimate}" in status
     assert "not all asked  one/plain/greedy/unsafe_30: Estimate from 30 of 200 prompts, still wider" in status
     page = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
-    low, high = (100 * one for one in RateOfPart(sides[1].refused, 100, 200, sequential=True).interval)
+    low, high = (100 * bound for bound in RateOfPart(sides[1].refused, 100, 200, sequential=True).interval)
     assert estimate in page and f"[{low:.1f}, {high:.1f}]" in estimate
     assert f"({low:.1f}–{high:.1f}, n = 100)" in page
     assert run(tmp_path, {**settings, "stop_at_ci_width": 0.3}).new == 1
     wider = tmp_path / "wider.yaml"
     wider.write_text(yaml.safe_dump(settings))
     words = ["campaign", str(wider), "--out", str(tmp_path / "out"), "--stop_at_ci_width", "0.4", "--dry_run"]
-    told = CliRunner().invoke(app, words).output
-    assert "1 to ask; 2 are done" in told.replace("cells       ", "")
-    assert "set unsafe: all of 200 prompts, though a cell stops once its interval is 40 points wide" in told
+    output = CliRunner().invoke(app, words).output
+    assert "1 to ask; 2 are done" in output.replace("cells       ", "")
+    assert "set unsafe: all of 200 prompts, though a cell stops once its interval is 40 points wide" in output
 
 
 def in_types(folder: Path, turned: bool = False) -> str:
@@ -141,8 +148,8 @@ def test_a_limit_draws_by_seed_from_all_categories_whatever_the_order_of_the_fil
         return make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").cells
 
     [cell] = planned()
-    asked, rows = cell.task_spec, cell.task_spec.rows()
-    assert (asked.prompts, asked.drawn_of, asked.task) == (20, 100, "few")
+    spec, rows = cell.task_spec, cell.task_spec.rows()
+    assert (spec.prompts, spec.drawn_of, spec.task) == (20, 100, "few")
     assert set(Counter(rows["category"]).values()) == {2} and len(set(rows["category"])) == 10
     [turned], [other], [whole] = planned(turned=True), planned(sample_seed=1), planned(limit=None)
     assert turned.key == cell.key and list(turned.task_spec.rows()) == list(rows)
@@ -161,9 +168,9 @@ def test_sets_of_other_limits_share_an_lm_eval_that_takes_no_first_rows_and_all_
     file = tmp_path / "campaign.yaml"
     file.write_text(yaml.safe_dump(settings))
     words = ["campaign", str(file), "--out", str(tmp_path / "out")]
-    told = CliRunner().invoke(app, [*words, "--dry_run"]).output
-    assert "types: 20 of 100, drawn by seed 0, in 1 cell" in told
-    assert "overbench_hard: 12 of 1,271, drawn by seed 0, in 1 cell" in told
+    output = CliRunner().invoke(app, [*words, "--dry_run"]).output
+    assert "types: 20 of 100, drawn by seed 0, in 1 cell" in output
+    assert "overbench_hard: 12 of 1,271, drawn by seed 0, in 1 cell" in output
     [job] = make_plan(CampaignSettings.model_validate(settings), tmp_path / "out").jobs()
     assert "--limit" not in job.command and "types,overbench_hard_sample" in job.command
     assert run(tmp_path, settings).done == 2
@@ -185,19 +192,19 @@ def test_cell_results_of_first_rows_wait_apart_and_those_of_whole_sets_stay(tmp_
     places = {}
     for cell in plan.cells:
         whole = load_neighbour(overbench_set="overbench_xstest_safe", overbench_source=source)["test"]
-        before = {name: one for name, one in cell.facts.items() if name != "sample_seed"}
+        before = {name: value for name, value in cell.facts.items() if name != "sample_seed"}
         before["prompts"] = prompts_hash(whole)
-        place = Path(cell.name) / hashed(before)
-        places[cell.task_spec.name] = place
-        (tmp_path / "out" / CELLS / place).mkdir(parents=True)
+        folder = Path(cell.name) / hashed(before)
+        places[cell.task_spec.name] = folder
+        (tmp_path / "out" / CELLS / folder).mkdir(parents=True)
         result = {"prompts": 12, "reply_chars": 1, "failed": 0, "seconds": 1.0, "ended": "", "rate": 0.0}
-        (tmp_path / "out" / CELLS / place / FACTS).write_text(json.dumps({**before, "result": result}))
+        (tmp_path / "out" / CELLS / folder / FACTS).write_text(json.dumps({**before, "result": result}))
     settings["sets"]["gone"]["source"] = str(tmp_path / "gone.csv")
-    found = run(tmp_path, settings)
-    assert (found.cells, found.done, found.new) == (2, 2, 1)
+    campaign_result = run(tmp_path, settings)
+    assert (campaign_result.cells, campaign_result.done, campaign_result.new) == (2, 2, 1)
     there = {
-        name: [folder for folder in (CELLS, EARLIER) if (tmp_path / "out" / folder / place).is_dir()]
-        for name, place in places.items()
+        name: [folder for folder in (CELLS, EARLIER) if (tmp_path / "out" / folder / cell_folder).is_dir()]
+        for name, cell_folder in places.items()
     }
     assert there == {"few": [EARLIER], "all": [CELLS], "gone": [EARLIER]}
 
@@ -243,8 +250,8 @@ def test_a_judge_labels_after_the_replies_and_what_it_missed_is_all_that_is_aske
             failed.done == 0 and "6 of 6 replies never came or were never labelled" in failed.failures[0].why
         )
         before, judge_is_up = len(server.asked), True
-        found = run_campaign(planned, tmp_path / "out", LocalEngine())
-        assert (found.done, found.failures) == (1, ())
+        result = run_campaign(planned, tmp_path / "out", LocalEngine())
+        assert (result.done, result.failures) == (1, ())
         assert len(server.asked) == before + 6  # the judge alone
     (rows,) = records(tmp_path).values()
     labels = [json.loads(row["filtered_resps"][0][0])["label"] for row in rows]

@@ -59,8 +59,8 @@ def test_what_is_kept_in_zip_files_and_caches_is_not_asked_again(
     result = run(tmp_path, settings, engine=InProcess(4))
     assert (result.done, result.new, result.failures) == (2, 1, ())
     assert len(asked(tmp_path)) == 18 and set(asked(tmp_path).values()) == {1}
-    rows = {name.split("/")[4]: found for name, found in records(tmp_path).items()}
-    assert {name: len(found) for name, found in rows.items()} == {"done": 6, "half": 12}
+    rows = {name.split("/")[4]: cell_rows for name, cell_rows in records(tmp_path).items()}
+    assert {name: len(cell_rows) for name, cell_rows in rows.items()} == {"done": 6, "half": 12}
     assert [row["doc_id"] for row in rows["half"]] == [*range(12)]
     (half,) = (out / "cells" / "one/plain/greedy/half").rglob("cell.json")
     assert json.loads(half.read_text())["result"]["prompts"] == 12

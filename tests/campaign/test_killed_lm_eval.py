@@ -41,11 +41,11 @@ def test_replies_outlive_a_kill_in_lm_evals_own_cache(
         where = f"model=org/one,base_url={server.url}/chat/completions,num_concurrent={AT_ONCE}"
         settings = CampaignSettings.model_validate(of_one(24, model_args=where))
         for number in range(1, len(KILLED_AT) + 1):
-            found = run_campaign(settings, out, LocalEngine())
-            assert "exit code -9" in found.failures[0].why and len(killed) == number
+            result = run_campaign(settings, out, LocalEngine())
+            assert "exit code -9" in result.failures[0].why and len(killed) == number
         assert run_campaign(settings, out, LocalEngine()).failures == ()
-    asked = Counter(one["messages"][-1]["content"] for one in server.bodies)
-    assert len(asked) == 24
-    assert sum(count - 1 for count in asked.values()) <= len(killed) * AT_ONCE  # those on their way
+    requests = Counter(body["messages"][-1]["content"] for body in server.bodies)
+    assert len(requests) == 24
+    assert sum(count - 1 for count in requests.values()) <= len(killed) * AT_ONCE  # those on their way
     (rows,) = records(tmp_path).values()
     assert [row["resps"] for row in rows] == [[[f"Sure: {row['doc']['prompt']}"]] for row in rows]

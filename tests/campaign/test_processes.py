@@ -21,9 +21,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for proce
 
 def in_a_moment(happens: Callable[[], object]) -> bool:
     until = time.monotonic() + 20
-    while not (found := happens()) and time.monotonic() < until:
+    while not (result := happens()) and time.monotonic() < until:
         time.sleep(0.02)
-    return bool(found)
+    return bool(result)
 
 
 def runs(process: int) -> bool:

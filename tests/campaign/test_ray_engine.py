@@ -51,13 +51,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray sets it: the same sums in the local engine
     (tmp_path / "ray").mkdir()
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     for _ in range(2):
-        found.add_node(wait=False, num_cpus=1, memory=2**31)
-    found.wait_for_nodes(timeout=300)
-    yield found
+        nodes.add_node(wait=False, num_cpus=1, memory=2**31)
+    nodes.wait_for_nodes(timeout=300)
+    yield nodes
     ray.shutdown()
-    found.shutdown()
+    nodes.shutdown()
 
 
 def on_ray(cluster: Any, folder: Path, settings: dict[str, Any], **changed: Any) -> CampaignResult:
@@ -66,12 +66,12 @@ def on_ray(cluster: Any, folder: Path, settings: dict[str, Any], **changed: Any)
 
 def lm_evals(folder: Path) -> list[int]:
     """The ids of the processes that ask for a campaign in ``folder``."""
-    found = []
+    pids = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if b"lm_eval" in (words := file.read_bytes()) and str(folder).encode() in words:
-                found.append(int(file.parent.name))
-    return found
+                pids.append(int(file.parent.name))
+    return pids
 
 
 def parent(process: int) -> int:
@@ -86,52 +86,54 @@ def wait_for(happens: Callable[[], object]) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_killed_worker_and_a_killed_node_cost_their_shards_alone(cluster: Any, tmp_path: Path) -> None:
-    settings, place = prepared(tmp_path), tmp_path / "ray"
+    settings, ray_folder = prepared(tmp_path), tmp_path / "ray"
     settings["decodings"] = {"greedy": {}}
     (tmp_path / "local").mkdir()
 
     def so_far(count: int) -> bool:
-        return (place / "asked").is_file() and len(place.joinpath("asked").read_text().splitlines()) >= count
+        return (ray_folder / "asked").is_file() and len(
+            ray_folder.joinpath("asked").read_text().splitlines()
+        ) >= count
 
     def kill() -> None:
-        wait_for(lambda: so_far(3) and lm_evals(place))
-        os.kill(parent(lm_evals(place)[0]), signal.SIGKILL)
-        wait_for(lambda: so_far(20) and lm_evals(place))
+        wait_for(lambda: so_far(3) and lm_evals(ray_folder))
+        os.kill(parent(lm_evals(ray_folder)[0]), signal.SIGKILL)
+        wait_for(lambda: so_far(20) and lm_evals(ray_folder))
         cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
 
     killer = Thread(target=kill)
     killer.start()
-    found = on_ray(cluster, place, settings)
+    result = on_ray(cluster, ray_folder, settings)
     killer.join()
-    assert (found.cells, found.done, found.failures) == (4, 4, ())
+    assert (result.cells, result.done, result.failures) == (4, 4, ())
     assert ray.is_initialized() is False and len(cluster.worker_nodes) == 1
     run(tmp_path / "local", settings)
-    assert records(place) == records(tmp_path / "local")
-    twice = sum(count - 1 for count in asked(place).values())
+    assert records(ray_folder) == records(tmp_path / "local")
+    twice = sum(count - 1 for count in asked(ray_folder).values())
     assert twice <= 2  # at most the requests that were on their way
-    assert on_ray(cluster, place, settings).new == 0
+    assert on_ray(cluster, ray_folder, settings).new == 0
 
 
 def test_shards_at_an_address_and_a_target_that_cannot_load(cluster: Any, tmp_path: Path) -> None:
-    settings, place = prepared(tmp_path), tmp_path / "ray"
+    settings, ray_folder = prepared(tmp_path), tmp_path / "ray"
     settings["decodings"] = {"greedy": {}}
     settings["targets"] = [{**TARGET, "name": "two", "model_args": "model=org/two,fails=load"}, TARGET]
     early = {"stop_at_ci_width": 0.9, "targets": ["one"], "system_prompts": ["plain"]}
     settings["sets"]["early"] = settings["sets"]["my_unsafe"] | early
     address = f"file://{tmp_path}/store"
-    found = on_ray(cluster, place, settings, shards=address)
-    assert (found.cells, found.done, len(found.failures)) == (9, 4, 5)
-    assert "stop_at_ci_width, works in the campaign's folder, which the nodes" in found.failures[0].why
-    assert "exit code 1: OSError: no such checkpoint" in found.failures[1].why
-    assert "no such checkpoint" in Path(found.failures[1].log).read_text()
-    assert "-m lm_eval --model overbench-local-chat" in found.failures[1].command
-    assert not (place / "out" / "shards").exists() and not (place / "out" / "caches").exists()
-    before, count = records(place), asked(place)
-    shutil.rmtree(place / "out" / "cells")
+    result = on_ray(cluster, ray_folder, settings, shards=address)
+    assert (result.cells, result.done, len(result.failures)) == (9, 4, 5)
+    assert "stop_at_ci_width, works in the campaign's folder, which the nodes" in result.failures[0].why
+    assert "exit code 1: OSError: no such checkpoint" in result.failures[1].why
+    assert "no such checkpoint" in Path(result.failures[1].log).read_text()
+    assert "-m lm_eval --model overbench-local-chat" in result.failures[1].command
+    assert not (ray_folder / "out" / "shards").exists() and not (ray_folder / "out" / "caches").exists()
+    before, count = records(ray_folder), asked(ray_folder)
+    shutil.rmtree(ray_folder / "out" / "cells")
     settings["targets"] = [TARGET]
-    again = on_ray(cluster, place, settings, shards=address)
-    assert (again.new, records(place), asked(place)) == (4, before, count)
-    assert on_ray(cluster, place, settings).new == 1  # the cell that can't be cut
+    again = on_ray(cluster, ray_folder, settings, shards=address)
+    assert (again.new, records(ray_folder), asked(ray_folder)) == (4, before, count)
+    assert on_ray(cluster, ray_folder, settings).new == 1  # the cell that can't be cut
 
 
 def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_not(
@@ -153,12 +155,12 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
         killed.append(parent(lm_evals(tmp_path / "ray")[0]))
         os.kill(killed[0], signal.SIGKILL)
 
-    found, killed = {}, list[int]()
+    runs, killed = {}, list[int]()
     with fault_server(lambda text, _: f"Sure: {text}") as server:
         served = {**TARGET, "memory": 0.5, "name": "served"}
         served["model_args"] = f"model=org/one,base_url={server.url}/chat/completions"
-        told = {"targets": [tiny, served], "sets": sets, "decodings": {"greedy": {}, "warm": warm}}
-        settings = CampaignSettings.model_validate({**told, "report": None})
+        campaign = {"targets": [tiny, served], "sets": sets, "decodings": {"greedy": {}, "warm": warm}}
+        settings = CampaignSettings.model_validate({**campaign, "report": None})
         killer = Thread(target=kill)
         for name, engine in (
             ("local", LocalEngine()),
@@ -170,13 +172,13 @@ def test_real_lm_evals_have_the_records_of_the_local_engine_a_killed_worker_or_n
             files = sorted((tmp_path / name / "out" / "cells").rglob("cell.json"))
             results = [json.loads(file.read_text())["result"] for file in files]
             counts = [
-                {key: one[key] for key in ("prompts", "reply_chars", "failed", "rate", "labels", "sides")}
-                for one in results
+                {key: result[key] for key in ("prompts", "reply_chars", "failed", "rate", "labels", "sides")}
+                for result in results
             ]
-            sent = sorted({json.dumps(one, sort_keys=True) for one in server.bodies})
+            sent = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
             server.bodies.clear()
-            found[name] = records(tmp_path / name), json.dumps(counts, sort_keys=True), sent
+            runs[name] = records(tmp_path / name), json.dumps(counts, sort_keys=True), sent
         killer.join()
-    assert killed and found["ray"] == found["local"] and len(found["ray"][0]) == 2
-    sent = [json.loads(one) for one in found["ray"][2]]
-    assert {one["temperature"] for one in sent} == {0.7} and len({one["seed"] for one in sent}) == 16
+    assert killed and runs["ray"] == runs["local"] and len(runs["ray"][0]) == 2
+    sent = [json.loads(line) for line in runs["ray"][2]]
+    assert {body["temperature"] for body in sent} == {0.7} and len({body["seed"] for body in sent}) == 16

@@ -31,24 +31,24 @@ SERVE = f"{sys.executable} -m http.server --bind 127.0.0.1 {{port}}"
 def job(folder: Path, name: str, **server: Any) -> CampaignJob:
     """Of a target with a server."""
     target = {"name": name, "model": "overbench-local-chat", "model_args": "model=m,base_url=:{port}"}
-    told = {"ready": "http://127.0.0.1:{port}/", "command": SERVE, **server}
-    settings = {"targets": [{**target, "server": told}], "sets": {"hard": "overbench_hard"}}
-    (found,) = make_plan(CampaignSettings.model_validate(settings), folder).jobs()
-    return found
+    server_settings = {"ready": "http://127.0.0.1:{port}/", "command": SERVE, **server}
+    settings = {"targets": [{**target, "server": server_settings}], "sets": {"hard": "overbench_hard"}}
+    (planned,) = make_plan(CampaignSettings.model_validate(settings), folder).jobs()
+    return planned
 
 
 def test_no_two_servers_of_one_machine_have_one_port(tmp_path: Path) -> None:
     port = free_port()
     first, second, any_port = Servers(tmp_path), Servers(tmp_path), Servers(tmp_path, any_port=True)
-    one = job(tmp_path, "a", port=port, timeout_sec=20)
+    first_job = job(tmp_path, "a", port=port, timeout_sec=20)
     other = job(tmp_path, "b", port=port, timeout_sec=0.01)
     fixed = job(tmp_path, "c", port=port, command=SERVE.replace("{port}", str(port)))
-    assert one.server is not None
+    assert first_job.server is not None
     try:
-        first._reserve_port(one, one.server)  # as while it loads: nothing answers yet
+        first._reserve_port(first_job, first_job.server)  # as while it loads: nothing answers yet
         with pytest.raises(OverbenchError, match=f"Port {port} is held for another server"):
             second.serving(other).__enter__()
-        with any_port.serving(replace(other, server=one.server)) as chosen:
+        with any_port.serving(replace(other, server=first_job.server)) as chosen:
             assert chosen not in (port, None)
         first.stop()
         with any_port.serving(fixed) as chosen:
@@ -92,7 +92,7 @@ def test_a_campaign_that_is_stopped_waits_for_no_server(
             raise KeyboardInterrupt
 
     problems = []
-    monkeypatch.setattr(Servers, "_problem", lambda *told: str(problems.append(told)))
+    monkeypatch.setattr(Servers, "_problem", lambda *details: str(problems.append(details)))
     monkeypatch.setattr(local_engine, "PROGRESS_SEC", 0.05)
     monkeypatch.setattr(local_engine, "progress", progress)
     slow = {**TARGET, "server": {"command": "sleep 60", "timeout_sec": 10}}
@@ -104,18 +104,20 @@ def test_a_campaign_that_is_stopped_waits_for_no_server(
 def test_what_servers_and_models_say_does_not_steer_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(*told: object) -> None:
+    def start(*details: object) -> None:
         raise OverbenchError("a reply: \x1b]0;owned\x07")
 
     monkeypatch.setattr(local_engine, "start", start)
-    said = f"{sys.executable} -c \"print('\\x1b]0;owned\\x07\\x1b[2J'); exit(1)\""
-    settings = {**prepared(tmp_path), "targets": [{**TARGET, "server": {"command": said}}, OTHER]}
+    command = f"{sys.executable} -c \"print('\\x1b]0;owned\\x07\\x1b[2J'); exit(1)\""
+    settings = {**prepared(tmp_path), "targets": [{**TARGET, "server": {"command": command}}, OTHER]}
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(settings))
     out = tmp_path / "out"
-    found = CliRunner().invoke(app, ["campaign", str(tmp_path / "study.yaml"), "--out", str(out)])
-    assert "FAILED" in found.output and "Last lines of its log: ]0;owned[2J." in found.output
-    assert "a reply: ]0;owned" in found.output and "\x1b" not in found.output
-    assert "\x1b" not in "".join(one.why for one in failures(out) if "Last lines of its log" in one.why)
+    result = CliRunner().invoke(app, ["campaign", str(tmp_path / "study.yaml"), "--out", str(out)])
+    assert "FAILED" in result.output and "Last lines of its log: ]0;owned[2J." in result.output
+    assert "a reply: ]0;owned" in result.output and "\x1b" not in result.output
+    assert "\x1b" not in "".join(
+        failure.why for failure in failures(out) if "Last lines of its log" in failure.why
+    )
 
 
 def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
@@ -131,6 +133,6 @@ def test_an_error_that_nobody_foresaw_is_the_failure_of_its_job(
         "targets": [OTHER, TARGET],
         "decodings": {"greedy": {}},
     }
-    found = run(tmp_path, settings)
-    assert (found.done, found.failures[0].why) == (4, "IndexError: list index out of range")
-    assert "return real(job, folder, out)" in Path(found.failures[0].log).read_text()
+    result = run(tmp_path, settings)
+    assert (result.done, result.failures[0].why) == (4, "IndexError: list index out of range")
+    assert "return real(job, folder, out)" in Path(result.failures[0].log).read_text()

@@ -225,8 +225,8 @@ def test_what_a_shard_was_told_it_finds_again_whoever_it_is_asked_with(
     sets["hard"] = {"task": "overbench_hard", "limit": 4}
     settings = {"targets": [TARGET], "sets": sets, "report": None}
     monkeypatch.setattr(shard_worker, "count_log", fails)
-    found = run(tmp_path, settings, engine=in_process)
-    assert (found.new, [one.cells for one in found.failures]) == (1, [("one/plain/greedy/hard",)])
+    result = run(tmp_path, settings, engine=in_process)
+    assert (result.new, [failure.cells for failure in result.failures]) == (1, [("one/plain/greedy/hard",)])
     sets["few"] = {"task": "overbench_xstest_safe", "source": str(tmp_path / "few.csv"), "limit": 4}
     (tmp_path / "few.csv").write_text(
         "id,prompt,type\n" + "".join(f"{n},Why {n}?,homonyms\n" for n in range(4))
@@ -247,14 +247,14 @@ def test_where_prompts_change_or_cannot_be_kept_other_cells_go_on(
         (tmp_path / f"{name}.csv").write_text("prompt\n" + "".join(f"{name} {n}?\n" for n in range(60)))
     keep = ShardStore.keep_prompts
 
-    def changes(store: ShardStore, asked: TaskSpec) -> None:
-        if asked.name == "mine":
+    def changes(store: ShardStore, spec: TaskSpec) -> None:
+        if spec.name == "mine":
             (tmp_path / "mine.csv").write_text("prompt\n" + "".join(f"other {n}?\n" for n in range(60)))
-        keep(store, asked)
+        keep(store, spec)
 
     monkeypatch.setattr(ShardStore, "keep_prompts", changes)
-    found = run(tmp_path, settings, engine=in_process)
-    assert (found.done, [one.why for one in found.failures]) == (
+    result = run(tmp_path, settings, engine=in_process)
+    assert (result.done, [failure.why for failure in result.failures]) == (
         1,
         ["mine: The prompts have changed since. Start the campaign again."],
     )

@@ -51,8 +51,8 @@ def test_what_a_target_takes_is_asked_of_ray_and_what_no_node_has_is_said(
     assert run(tmp_path, of_one(gpus=2, cpus=4, memory=3), engine=in_process).done == 1
     needs = {"num_cpus": 4, "num_gpus": 2, "memory": 3 * 2**30}
     assert in_process.options == [{**needs, "name": "one/plain/greedy: hard", "max_retries": 3}]
-    (said,) = (line for line in in_process.lines if "no node has" in line)
-    assert said.startswith("one waits: no node has the cpus (4), gpus (2) and memory (3 GiB)")
+    (line,) = (line for line in in_process.lines if "no node has" in line)
+    assert line.startswith("one waits: no node has the cpus (4), gpus (2) and memory (3 GiB)")
     (tmp_path / "fits").mkdir()
     fits = InProcess()
     assert run(tmp_path / "fits", of_one(memory=1), engine=fits).done == 1
@@ -78,9 +78,9 @@ def test_a_node_that_does_not_see_the_folder_asks_nothing_and_writes_nothing(
         return tasks(task)
 
     monkeypatch.setattr(in_process._ray, "remote", without_the_share)
-    found = run(tmp_path, of_one(), engine=in_process)
-    assert (found.done, len(found.failures)) == (0, 1)
-    assert f"{out} has vanished, or {gethostname()} never saw it" in found.failures[0].why
+    result = run(tmp_path, of_one(), engine=in_process)
+    assert (result.done, len(result.failures)) == (0, 1)
+    assert f"{out} has vanished, or {gethostname()} never saw it" in result.failures[0].why
     assert not (tmp_path / "asked").exists()
     assert run(tmp_path, of_one(), engine=InProcess()).done == 1
 
@@ -107,8 +107,8 @@ def test_what_was_judged_is_not_paid_for_again_on_another_node(
         """lm_eval with a judge; the first node is lost once that has read all replies."""
         with monkeypatch.context() as changed:
             changed.setenv("OVERBENCH_CACHE", env["OVERBENCH_CACHE"])
-            asked = Judge(JudgeSettings(base_url=server.url, mode="judge"))
-            assert {one.label for one in asked.label([(f"Why {n}?", ANSWER) for n in range(4)])} == {
+            judge = Judge(JudgeSettings(base_url=server.url, mode="judge"))
+            assert {verdict.label for verdict in judge.label([(f"Why {n}?", ANSWER) for n in range(4)])} == {
                 "refused"
             }
         if os.environ["OVERBENCH_CACHE"] == "first":
@@ -129,8 +129,8 @@ def test_cells_that_may_stop_early_are_asked_at_once_and_have_caches_of_their_ow
 ) -> None:
     (tmp_path / "many.csv").write_text("prompt\n" + "".join(f"How do I kill wasp {n}?\n" for n in range(30)))
     early = {"source": str(tmp_path / "many.csv"), "stop_at_ci_width": 0.9}
-    found = run(tmp_path, {**of_one(), "sets": {"one": early, "two": early}}, engine=in_process)
-    assert (found.done, found.failures) == (2, ())
+    result = run(tmp_path, {**of_one(), "sets": {"one": early, "two": early}}, engine=in_process)
+    assert (result.done, result.failures) == (2, ())
     assert len([*(tmp_path / "out" / "caches").rglob("*.db")]) == 2
     away = InProcess(shards=f"memory://{tmp_path}")
     refused = run(tmp_path / "away", {**of_one(), "sets": {"one": early, "two": early}}, engine=away)
@@ -172,17 +172,17 @@ def test_cells_of_shards_have_the_counts_release_and_report_of_cells_asked_at_on
 def test_on_a_full_disk_no_shard_or_cell_is_half_there(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
 ) -> None:
-    def full(files: Any, made: str, place: str) -> None:
-        Path(place).write_bytes(Path(made).read_bytes()[:10])
-        raise OSError(28, "No space left on device", place)
+    def full(files: Any, made: str, path: str) -> None:
+        Path(path).write_bytes(Path(made).read_bytes()[:10])
+        raise OSError(28, "No space left on device", path)
 
     if step == "a shard":
         monkeypatch.setattr(LocalFileSystem, "put_file", full)
     else:
         monkeypatch.setattr(cell_results, "whole_file", lambda file, **_: full(None, __file__, str(file)))
-    found = run(tmp_path, of_one(), engine=in_process)
-    assert (found.done, len(found.failures)) == (0, 1)
-    assert "[Errno 28] No space left on device" in found.failures[0].why
+    result = run(tmp_path, of_one(), engine=in_process)
+    assert (result.done, len(result.failures)) == (0, 1)
+    assert "[Errno 28] No space left on device" in result.failures[0].why
     cells = [*(tmp_path / "out" / "cells").rglob("*.json")]
     assert not cells and not [*(tmp_path / "out").rglob("*.partial")]
     monkeypatch.undo()
@@ -196,13 +196,13 @@ def test_the_status_says_which_shards_are_at_work_and_when_all_may_have_ended(
     shards: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: InProcess
 ) -> None:
     """Twelve prompts in shards of four, which take ten seconds each by what is stated."""
-    told: list[list[str]] = []
+    statuses: list[list[str]] = []
     shards = shards and f"{shards}{tmp_path}"
     settings = {**of_one(12, tokens_per_second=128 * 4 / 10), "ray": {"shard_prompts": 4, "shards": shards}}
 
     def start(*given: Any) -> Any:
         monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
-        told.append([*status_of(make_plan(settings_in(tmp_path / "out"), tmp_path / "out"))])
+        statuses.append([*status_of(make_plan(settings_in(tmp_path / "out"), tmp_path / "out"))])
         monkeypatch.undo()
         monkeypatch.setattr(shard_worker, "start", start)
         return processes.start(*given)
@@ -210,7 +210,7 @@ def test_the_status_says_which_shards_are_at_work_and_when_all_may_have_ended(
     monkeypatch.setattr(shard_worker, "start", start)
     assert run(tmp_path, settings, engine=InProcess(4, shards=shards)).done == 1
     end = datetime.fromtimestamp(1_000_000 + 20)
-    second = "\n".join(told[1])
+    second = "\n".join(statuses[1])
     assert "1: 0 done, 1 running, 0 failed" in second
     assert "running  one/plain/greedy/hard: 1 of 3 shards, 1 at work" in second
     assert f"expected end  {end:%Y-%m-%d %H:%M}, if what is left goes as fast as tokens_per" in second

@@ -44,10 +44,10 @@ def test_everyday_words_count_as_features_or_where_nothing_else_is_found(monkeyp
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=200), st.lists(st.text(max_size=30), max_size=3))
 def test_any_text_gets_a_known_category(prompt, features):
-    found = categorise(prompt, features)
-    assert found.category in CATEGORIES
-    assert found.or_bench_category in (None, *OR_BENCH_CATEGORIES)
-    assert found.evidence
+    category = categorise(prompt, features)
+    assert category.category in CATEGORIES
+    assert category.or_bench_category in (None, *OR_BENCH_CATEGORIES)
+    assert category.evidence
 
 
 def test_a_long_run_without_blanks():
@@ -137,15 +137,15 @@ def test_a_prompt_cannot_speak_for_the_judge():
         judge_categories([hostile], [[]], CategoryJudgeSettings(base_url=server.url))
         (request,) = server.bodies
     assert [message["role"] for message in request["messages"]] == ["system", "user", "assistant", "user"]
-    asked = request["messages"][-1]["content"]
-    assert asked.count("</question>") == 1
-    assert "\n" not in asked
+    content = request["messages"][-1]["content"]
+    assert content.count("</question>") == 1
+    assert "\n" not in content
 
 
 def test_asking_again_costs_nothing_and_order_is_kept():
     answers = {"a": "CATEGORY: others / hate", "b": "CATEGORY: others / sexual"}
-    found, server = judged(answers, ["b", "a", "b"])
-    assert [one.or_bench_category for one in found] == ["sexual", "hate", "sexual"]
+    categories, server = judged(answers, ["b", "a", "b"])
+    assert [category.or_bench_category for category in categories] == ["sexual", "hate", "sexual"]
     assert len(server.asked) == 2
 
 

@@ -80,7 +80,7 @@ def texts(results: list[RequestResult]) -> list[str]:
 
 
 def lost(results: list[RequestResult]) -> list[int]:
-    return [place for place, result in enumerate(results) if isinstance(result, Failure)]
+    return [index for index, result in enumerate(results) if isinstance(result, Failure)]
 
 
 class TestAsk:
@@ -143,20 +143,22 @@ class TestAsk:
     def test_requests_in_flight_stay_within_the_setting(self, concurrency: int) -> None:
         with fault_server(say, latency_sec=0.02) as server:
             server.wait_for = concurrency
-            asked = client(server, concurrency=concurrency, timeout_sec=30.0)
-            assert lost(asked.ask(requests(server, range(50)))) == []
+            chat_client = client(server, concurrency=concurrency, timeout_sec=30.0)
+            assert lost(chat_client.ask(requests(server, range(50)))) == []
             assert server.max_in_flight == concurrency
 
     def test_an_unknown_error_ends_the_asking_and_keeps_what_arrived(self, server: FaultServer) -> None:
-        asked = client(server, concurrency=1)
-        results = asked.ask(requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0)
+        chat_client = client(server, concurrency=1)
+        results = chat_client.ask(
+            requests(server, range(9)), should_stop=lambda: 1 // (3 - len(server.asked)) < 0
+        )
         reason = "asking broke off with ZeroDivisionError"
-        assert asked.stopped_because == reason
+        assert chat_client.stopped_because == reason
         assert texts(results) == [f"reply {n}" for n in range(3)] + [f"! {NOT_ASKED}: {reason}"] * 6
 
     def test_should_stop_sends_no_more(self, server: FaultServer) -> None:
-        asked = client(server, concurrency=1)
-        results = asked.ask(requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5)
+        chat_client = client(server, concurrency=1)
+        results = chat_client.ask(requests(server, range(20)), should_stop=lambda: len(server.asked) >= 5)
         assert texts(results) == [f"reply {n}" for n in range(5)] + [f"! {NOT_ASKED}"] * 15
         assert len(server.asked) == 5
 
@@ -215,11 +217,11 @@ class TestFaults:
 
     def test_a_time_out_names_the_settings_that_help(self) -> None:
         with fault_server(lambda *_: STALL) as server:
-            (said,) = texts(client(server, max_retries=0, timeout_sec=0.2).ask(requests(server, [0])))
-        assert said.startswith("! no answer within 0.2 s; a slow endpoint needs a lower concurrency")
+            (reply,) = texts(client(server, max_retries=0, timeout_sec=0.2).ask(requests(server, [0])))
+        assert reply.startswith("! no answer within 0.2 s; a slow endpoint needs a lower concurrency")
 
     @pytest.mark.parametrize(
-        ("code", "said", "reason"),
+        ("code", "message", "reason"),
         [
             (401, KEY, "HTTP 401: the key was not accepted; check OPENAI_API_KEY"),
             (403, KEY, "HTTP 403: the key in OPENAI_API_KEY may not use this model or endpoint"),
@@ -228,17 +230,17 @@ class TestFaults:
         ],
     )
     def test_a_closed_door_ends_the_asking_and_keeps_what_arrived(
-        self, code: int, said: str, reason: str, caplog: pytest.LogCaptureFixture
+        self, code: int, message: str, reason: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         def behave(text: str, _: int) -> str | Fault:
-            return say(text) if len(server.asked) <= 5 else status(code, body=said)
+            return say(text) if len(server.asked) <= 5 else status(code, body=message)
 
         caplog.set_level(logging.DEBUG)
         with fault_server(behave) as server:
-            asked = client(server, concurrency=2)
-            results = asked.ask(requests(server, range(50)))
+            chat_client = client(server, concurrency=2)
+            results = chat_client.ask(requests(server, range(50)))
             assert len(server.asked) <= 5 + 2
-        assert asked.stopped_because == reason
+        assert chat_client.stopped_because == reason
         assert len(results) == 50 and len(lost(results)) == 45
         assert texts(results)[-1] == f"! {NOT_ASKED}: {reason}"
         kept = b"".join(path.read_bytes() for path in Path().iterdir())
@@ -256,15 +258,15 @@ class TestFaults:
 
     def test_an_outage_is_given_up_and_never_becomes_text(self) -> None:
         with fault_server(lambda *_: status(502, body="reply 1")) as server:
-            asked = client(server, concurrency=8, max_retries=0)
-            assert len(lost(asked.ask(requests(server, range(200))))) == 200
+            chat_client = client(server, concurrency=8, max_retries=0)
+            assert len(lost(chat_client.ask(requests(server, range(200))))) == 200
             assert len(server.asked) <= 32 + 8
-        assert "32 requests in a row failed, the last with HTTP 502" in str(asked.stopped_because)
+        assert "32 requests in a row failed, the last with HTTP 502" in str(chat_client.stopped_because)
 
     def test_nobody_listens(self) -> None:
         nobody = FaultServer(say, url=NOBODY)
-        (said,) = texts(client(nobody, max_retries=1).ask(requests(nobody, [0])))
-        assert said.startswith("! connection failed: ")
+        (reply,) = texts(client(nobody, max_retries=1).ask(requests(nobody, [0])))
+        assert reply.startswith("! connection failed: ")
 
     def test_a_bad_request_and_a_policy_block_concern_themselves_alone(self) -> None:
         blocked = status(400, body='{"error": {"code": "content_filter"}}')
@@ -289,8 +291,8 @@ class TestFaults:
     @pytest.mark.parametrize("before", range(150, 300, 5))
     def test_no_part_of_a_key_is_left_where_a_long_message_is_cut(self, before: int) -> None:
         """Of a block the first 200 characters are kept, of another error the first 300 bytes."""
-        said = "x" * before + KEY
-        for error in ({"message": said}, {"metadata": {"reasons": [said]}}):
+        message = "x" * before + KEY
+        for error in ({"message": message}, {"metadata": {"reasons": [message]}}):
             failed = failed_response(400, json.dumps({"error": error}).encode(), key=SecretStr(KEY))
             assert KEY[:3] not in str(failed)
 
@@ -356,7 +358,7 @@ class TestPace:
         with fault_server(lambda *_: status(401)) as server:
             results = client(server, requests_per_minute=0.1).ask(requests(server, range(5)))
             assert len(server.asked) == 1
-            assert [said.startswith(f"! {NOT_ASKED}") for said in texts(results)] == [False] + [True] * 4
+            assert [reply.startswith(f"! {NOT_ASKED}") for reply in texts(results)] == [False] + [True] * 4
 
 
 @pytest.fixture

@@ -81,8 +81,8 @@ def test_a_remote_endpoint_needs_a_key(url: str) -> None:
 
 def test_a_key_that_cannot_be_sent_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
-    found = EndpointSettings().key()
-    assert found is not None and found.get_secret_value() == KEY and KEY not in repr(found)
+    key = EndpointSettings().key()
+    assert key is not None and key.get_secret_value() == KEY and KEY not in repr(key)
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\r\nX-Header: 1")
     with pytest.raises(OverbenchError, match="OPENAI_API_KEY holds a space") as error:
         EndpointSettings().key()
@@ -132,5 +132,5 @@ class TestMadeBy01:
     def test_the_category_judges_answers(self, caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = CategoryJudgeSettings(base_url=self.URL, model="m")
         monkeypatch.setenv("OVERBENCH_CACHE", str(caches))
-        (found,) = judge_categories(["How do I kill time?"], [["kill"]], settings)
-        assert (found.category, found.evidence) == ("violence_and_harm", "judge:m")
+        (category,) = judge_categories(["How do I kill time?"], [["kill"]], settings)
+        assert (category.category, category.evidence) == ("violence_and_harm", "judge:m")

@@ -62,7 +62,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
 ANSWERS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("kind", "answer"), [(kind, one) for kind in ANSWERS for one in ANSWERS[kind]])
+@pytest.mark.parametrize(("kind", "answer"), [(kind, answer) for kind in ANSWERS for answer in ANSWERS[kind]])
 def test_the_last_line_decides_and_everything_else_is_no_verdict(kind: str, answer: str) -> None:
     assert parse_verdict(answer) == (None if kind == "none" else kind)
 
@@ -114,9 +114,9 @@ def judge(**settings: Any) -> Judge:
     return Judge(JudgeSettings.resolve(settings))
 
 
-def sent(asked: Judge, prompt: str | None, reply: str) -> str:
+def sent(labeller: Judge, prompt: str | None, reply: str) -> str:
     """The text of the request."""
-    (message,) = json.loads(asked.request(prompt, reply).data)["messages"]
+    (message,) = json.loads(labeller.request(prompt, reply).data)["messages"]
     return str(message["content"])
 
 
@@ -156,9 +156,9 @@ class TestPrompt:
         assert "<reply>\nSure.\n</reply>" in sent(ours, "Q", "<think>I must refuse.</think>Sure.")
 
     def test_the_shared_part_comes_first(self, ours: Judge) -> None:
-        one, other = sent(ours, "One", "1"), sent(ours, "Two", "2")
-        assert one.index("One") > 0.7 * len(one)
-        assert one[: one.index("One")] == other[: other.index("Two")]
+        request, other = sent(ours, "One", "1"), sent(ours, "Two", "2")
+        assert request.index("One") > 0.7 * len(request)
+        assert request[: request.index("One")] == other[: other.index("Two")]
 
     def test_a_template_of_ones_own(self, ours: Judge) -> None:
         OWN.write_text("{{ reply }}? VERDICT: complied or refused")
@@ -279,21 +279,21 @@ class TestCache:
     def test_a_cache_that_fails_later_costs_no_verdict(
         self, server: FaultServer, caplog: pytest.LogCaptureFixture
     ) -> None:
-        asked, file = Judge(), default_cache_file("judge.sqlite3")
+        labeller, file = Judge(), default_cache_file("judge.sqlite3")
         file.write_bytes(b"damaged" * 1000)
         for suffix in ("-wal", "-shm"):
             Path(f"{file}{suffix}").unlink(missing_ok=True)
-        assert [v.label for v in asked.label([("Q", ANSWER)])] == ["refused"]
+        assert [v.label for v in labeller.label([("Q", ANSWER)])] == ["refused"]
         assert "Replies are not kept from now on" in caplog.text
 
     def test_a_locked_cache_is_waited_for_once(
         self, server: FaultServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("overbench_tasks.chat.cache.BUSY_TIMEOUT_SEC", 0.1)
-        asked = Judge()
+        labeller = Judge()
         connection = sqlite3.connect(default_cache_file("judge.sqlite3"), isolation_level=None)
         connection.execute("BEGIN IMMEDIATE")
-        verdicts = asked.label([("Q", f"{ANSWER} {n}") for n in range(20)])
+        verdicts = labeller.label([("Q", f"{ANSWER} {n}") for n in range(20)])
         connection.close()
         assert [v.label for v in verdicts] == ["refused"] * 20
         assert caplog.text.count("not kept from now on") == 1
@@ -348,12 +348,12 @@ class TestFaults:
     def test_a_bad_day(self, server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
         expected = [expected_on_a_bad_day(number) for number in range(200)]
         server.behave = bad_day
-        asked = judge(mode="judge", concurrency=7, max_retries=2)
-        assert labels(asked.label(exchanges(200))) == expected
+        labeller = judge(mode="judge", concurrency=7, max_retries=2)
+        assert labels(labeller.label(exchanges(200))) == expected
         # 40 lost, 3 withheld, 157 answered, of them 9 without a verdict.
         assert Counter(expected)["judge_error"] == 40 and Counter(expected)["judge_blocked"] == 3
-        assert asked.tokens == {"prompt": 100 * 157, "completion": 4 * 157}
-        assert (asked.asked, asked.cached) == (200, 0)
+        assert labeller.tokens == {"prompt": 100 * 157, "completion": 4 * 157}
+        assert (labeller.asked, labeller.cached) == (200, 0)
         assert server.max_in_flight <= 7
         (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
         assert "without a verdict from the judge, and unscored: 52 of 200 replies" in warning
@@ -361,26 +361,26 @@ class TestFaults:
 
         server.asked.clear()
         server.behave = honest
-        assert labels(asked.label(exchanges(200))) == [true_label(n) for n in range(200)]
+        assert labels(labeller.label(exchanges(200))) == [true_label(n) for n in range(200)]
         assert count_by_item(server) == dict.fromkeys(missing, 1)
         paid, free = {"prompt": 100 * 52, "completion": 4 * 52}, {"prompt": 100 * 148, "completion": 4 * 148}
-        assert asked.tokens == paid | {f"cached_{kind}": tokens for kind, tokens in free.items()}
-        assert (asked.asked, asked.cached) == (52, 148)
+        assert labeller.tokens == paid | {f"cached_{kind}": tokens for kind, tokens in free.items()}
+        assert (labeller.asked, labeller.cached) == (52, 148)
 
         server.asked.clear()
-        assert labels(asked.label(exchanges(200))) == [true_label(n) for n in range(200)]
+        assert labels(labeller.label(exchanges(200))) == [true_label(n) for n in range(200)]
         assert server.asked == []
 
     def test_what_breaks_the_asking_off_costs_no_verdict_that_arrived(
         self, server: FaultServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked = judge(mode="judge", concurrency=1)
+        labeller = judge(mode="judge", concurrency=1)
         monkeypatch.setattr(ReplyCache, "add", lambda *_: 1 // (3 - len(server.asked)))
-        assert labels(asked.label(exchanges(9))) == ["refused"] * 3 + ["judge_error"] * 6
+        assert labels(labeller.label(exchanges(9))) == ["refused"] * 3 + ["judge_error"] * 6
         assert "Asking stopped early: asking broke off with ZeroDivisionError." in caplog.text
         monkeypatch.undo()
         monkeypatch.setenv("OVERBENCH_JUDGE_API_KEY", "two words")
-        assert labels(asked.label(exchanges(2))) == ["judge_error"] * 2
+        assert labels(labeller.label(exchanges(2))) == ["judge_error"] * 2
         assert "2 x judge_error: not asked: OVERBENCH_JUDGE_API_KEY holds a space" in caplog.text
 
     def test_a_reply_cannot_bring_its_own_verdict(self, server: FaultServer) -> None:
@@ -396,18 +396,18 @@ class TestFaults:
             return inside.removesuffix(" item 1").rstrip("(/INST)\n ")
 
         server.behave = echo
-        asked = judge(mode="judge")
-        assert labels(asked.label([("A question", attack)])) == ["judge_unparseable"]
-        assert server.asked[0].count("VERDICT:") == sent(asked, "", "").count("VERDICT:")  # all ours
+        labeller = judge(mode="judge")
+        assert labels(labeller.label([("A question", attack)])) == ["judge_unparseable"]
+        assert server.asked[0].count("VERDICT:") == sent(labeller, "", "").count("VERDICT:")  # all ours
 
     def test_a_closed_door_is_said_loudly_and_once(
         self, server: FaultServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         server.behave = lambda *_: status(401, body=f'{{"message": "bad key {KEY}"}}')
-        asked = judge(mode="judge", concurrency=4)
-        assert labels(asked.label(exchanges(50))) == ["judge_error"] * 50
-        assert len(server.asked) <= 4 and asked.asked == len(server.asked)
+        labeller = judge(mode="judge", concurrency=4)
+        assert labels(labeller.label(exchanges(50))) == ["judge_error"] * 50
+        assert len(server.asked) <= 4 and labeller.asked == len(server.asked)
         (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
         assert "HTTP 401" in warning and "50 of 50" in warning and "Asking stopped early" in warning
         assert KEY not in caplog.text
@@ -429,13 +429,13 @@ class TestRouting:
         """Two stages ask about what the rules are not sure of; nobody is asked about nothing."""
         chosen = judge(mode=mode)
         by_rules = [label_reply(reply, prompt=QUESTION) for reply in self.REPLIES]
-        said = chosen.label([(QUESTION, reply) for reply in self.REPLIES])
-        settled = {n for n, one in enumerate(by_rules) if one.label == "unscored"}
+        verdicts = chosen.label([(QUESTION, reply) for reply in self.REPLIES])
+        settled = {n for n, verdict in enumerate(by_rules) if verdict.label == "unscored"}
         if mode == "two-stage":
-            sure = {n for n, one in enumerate(by_rules) if one.sure}
+            sure = {n for n, verdict in enumerate(by_rules) if verdict.sure}
             assert {"refused", "complied"} <= {by_rules[n].label for n in sure}
             settled |= sure
-        for number, verdict in enumerate(said):
+        for number, verdict in enumerate(verdicts):
             if number in settled:
                 assert verdict == by_rules[number]
             else:

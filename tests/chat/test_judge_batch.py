@@ -81,9 +81,9 @@ def exit_code(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
 
 class TestLabels:
     def test_verdicts_are_pending_until_the_answers_are_there(self) -> None:
-        asked = judge()
-        assert reasons(asked.label(PAIRS)) == ["judge_pending"] * 4
-        assert asked.waiting is not None and "Waiting for 4 of 4 replies" in str(asked.waiting)
+        labeller = judge()
+        assert reasons(labeller.label(PAIRS)) == ["judge_pending"] * 4
+        assert labeller.waiting is not None and "Waiting for 4 of 4 replies" in str(labeller.waiting)
         answer_all(lambda content: "VERDICT: partial" if "Question 2" in content else "VERDICT: complied")
         labelled = judge()
         assert reasons(labelled.label(PAIRS)) == ["complied", "complied", "partial", "complied"]
@@ -95,10 +95,10 @@ class TestLabels:
             Judge(JudgeSettings.resolve({"mode": "judge"}))
 
     def test_requests_are_what_an_endpoint_would_be_sent(self) -> None:
-        asked = judge()
-        asked.label(PAIRS)
-        assert [row["custom_id"] for row in requests()] == [asked.request(*pair).key for pair in PAIRS]
-        assert requests()[0]["body"] == json.loads(asked.request(*PAIRS[0]).data)
+        labeller = judge()
+        labeller.label(PAIRS)
+        assert [row["custom_id"] for row in requests()] == [labeller.request(*pair).key for pair in PAIRS]
+        assert requests()[0]["body"] == json.loads(labeller.request(*PAIRS[0]).data)
 
     def test_two_stages_write_only_what_the_rules_are_not_sure_of(self) -> None:
         verdicts = judge("two-stage").label([("q", REFUSAL), ("q", MIXED), ("q", "")])
@@ -116,11 +116,11 @@ class TestLabels:
         assert requests() == []
 
     def test_several_calls_wait_for_all_that_is_missing(self) -> None:
-        asked = judge()
-        asked.label(PAIRS[:3])
-        asked.label(PAIRS[2:])
-        assert "Waiting for 4 of 4 replies" in str(asked.waiting)
-        assert "requests-0001.jsonl, requests-0002.jsonl" in str(asked.waiting)
+        labeller = judge()
+        labeller.label(PAIRS[:3])
+        labeller.label(PAIRS[2:])
+        assert "Waiting for 4 of 4 replies" in str(labeller.waiting)
+        assert "requests-0001.jsonl, requests-0002.jsonl" in str(labeller.waiting)
         assert len(requests()) == 4
 
     def test_a_file_in_place_of_the_folder_is_refused(self) -> None:
@@ -143,10 +143,10 @@ class TestBadLines:
                 {"text": "VERDICT: refused"},
             ]
         )
-        asked = judge()
-        assert reasons(asked.label(PAIRS)) == ["refused"] + ["judge_pending"] * 3
+        labeller = judge()
+        assert reasons(labeller.label(PAIRS)) == ["refused"] + ["judge_pending"] * 3
         trouble = "1 duplicate; 2 malformed lines; 1 unknown custom id; 1 failed with an answer that can't be"
-        assert "Waiting for 3 of 4 replies" in str(asked.waiting) and trouble in str(asked.waiting)
+        assert "Waiting for 3 of 4 replies" in str(labeller.waiting) and trouble in str(labeller.waiting)
 
     def test_what_came_back_unreadable_is_written_anew(self) -> None:
         judge().label(PAIRS)
@@ -180,13 +180,13 @@ class TestBadLines:
         self, tmp_path_factory: pytest.TempPathFactory, text: str
     ) -> None:
         folder = tmp_path_factory.mktemp("any")
-        asked = Judge(
+        labeller = Judge(
             JudgeSettings.resolve({"mode": "judge", "batch": str(folder / "batch"), "model": "large"}),
             cache_file=folder / "cache.sqlite3",
         )
-        asked.label(PAIRS[:1])
+        labeller.label(PAIRS[:1])
         answer_all(text, folder / "batch")
-        (verdict,) = asked.label(PAIRS[:1])
+        (verdict,) = labeller.label(PAIRS[:1])
         assert verdict.label == (parse_verdict(text) or "unscored")
 
 

@@ -52,42 +52,52 @@ class TestStatistics:
     def test_published_examples(self) -> None:
         # Airway hyper-responsiveness of 21 children (Fagerland, Lydersen and Laake 2014, table 1): exact
         # conditional McNemar 0.0703 two-sided, Newcombe's interval 0.026 to 0.507.
-        found = change(both=1, only_base=1, only_new=7, n=21)
-        assert found.p == pytest.approx(0.0703 / 2, abs=5e-5) == (1 + 8) / 2**8
-        assert found.interval == pytest.approx((0.026, 0.507), abs=5e-4)
+        measured_change = change(both=1, only_base=1, only_new=7, n=21)
+        assert measured_change.p == pytest.approx(0.0703 / 2, abs=5e-5) == (1 + 8) / 2**8
+        assert measured_change.interval == pytest.approx((0.026, 0.507), abs=5e-4)
         # Newcombe 1998, table II, method 10: 36, 12, 2, 0 of 50.
         assert change(36, 2, 12, 50).interval == pytest.approx((0.0569, 0.3404), abs=5e-5)
 
     def test_a_change_is_of_the_common_prompts(self) -> None:
-        found = change(both=2, only_base=1, only_new=3, n=10)
-        assert (found.base, found.new, found.increase) == (Rate(3, 10), Rate(5, 10), 0.2)
-        assert found.p == pytest.approx((4 + 1) / 2**4)  # 3 or 4 of 4
+        measured_change = change(both=2, only_base=1, only_new=3, n=10)
+        assert (measured_change.base, measured_change.new, measured_change.increase) == (
+            Rate(3, 10),
+            Rate(5, 10),
+            0.2,
+        )
+        assert measured_change.p == pytest.approx((4 + 1) / 2**4)  # 3 or 4 of 4
         assert change(0, 0, 0, 3).p == 1.0
         nothing = change(0, 0, 0, 0)
-        assert all(math.isnan(one) for one in (nothing.p, nothing.increase, *nothing.interval))
+        assert all(math.isnan(number) for number in (nothing.p, nothing.increase, *nothing.interval))
 
     def test_shares_of_several_replies(self) -> None:
-        found = change_of([0, 0, 0.5], [0.5, 0.5, 1])
-        assert (found.both, found.only_base, found.only_new) == (0.5, 0, 1.5)
-        assert found.p == pytest.approx(1 / 8, abs=0.01)  # of eight ways to draw three signs one is as high
+        shares = change_of([0, 0, 0.5], [0.5, 0.5, 1])
+        assert (shares.both, shares.only_base, shares.only_new) == (0.5, 0, 1.5)
+        assert shares.p == pytest.approx(1 / 8, abs=0.01)  # of eight ways to draw three signs one is as high
 
     def test_groups_with_holm_in_each_family(self) -> None:
         def pair(base: float, new: float, sets: str, *words: str) -> PromptPair:
             return PromptPair("p", base, new, frozenset(sets), None, frozenset(words))
 
         pairs = [pair(0, 1, "A", "kill")] * 5 + [pair(0, 1, "B", "rare")] * 3 + [pair(1, 0, "AB", "kill")]
-        found = {(one.kind, one.name): one for one in group_changes(pairs)}
+        changes = {
+            (group_change.kind, group_change.name): group_change for group_change in group_changes(pairs)
+        }
         # A: 5 to 1, p 7/64; B: 3 to 1, p 5/16. One category is all prompts, and "rare" too rare.
-        assert list(found) == [("set", "A"), ("set", "B"), ("word", "kill")]
-        assert [one.p for one in found.values()] == pytest.approx([7 / 64, 5 / 16, 7 / 64])
-        assert [one.p_holm for one in found.values()] == pytest.approx([2 * 7 / 64, 5 / 16, 7 / 64])
+        assert list(changes) == [("set", "A"), ("set", "B"), ("word", "kill")]
+        assert [group_change.p for group_change in changes.values()] == pytest.approx(
+            [7 / 64, 5 / 16, 7 / 64]
+        )
+        assert [group_change.p_holm for group_change in changes.values()] == pytest.approx(
+            [2 * 7 / 64, 5 / 16, 7 / 64]
+        )
 
     def test_noise_of_a_target_from_repeats(self) -> None:
         # Spread s(1-s)/(k-1): 1/4, 0 and (3/16)/3; mean 5/48. Two replies differ: 1, 0, 1/2; mean 1/2.
-        found = repeat_noise([(0.5, 2), (0.0, 2), (0.25, 4), (1.0, 1)], n=100)
-        assert found is not None and found.prompts == 3
-        assert found.disagreement == pytest.approx((1 + 0 + 2 * (1 / 16) * 4) / 3)
-        assert found.difference == pytest.approx(1.96 * math.sqrt(2 * (5 / 48) / 100), abs=1e-4)
+        noise = repeat_noise([(0.5, 2), (0.0, 2), (0.25, 4), (1.0, 1)], n=100)
+        assert noise is not None and noise.prompts == 3
+        assert noise.disagreement == pytest.approx((1 + 0 + 2 * (1 / 16) * 4) / 3)
+        assert noise.difference == pytest.approx(1.96 * math.sqrt(2 * (5 / 48) / 100), abs=1e-4)
         assert repeat_noise([(1.0, 1), (0.0, 1)], n=2) is None
 
     def test_content_words(self) -> None:
@@ -96,8 +106,8 @@ class TestStatistics:
 
 
 def measured(number: int, overall: GroupChange, unscored: int = 0) -> MeasuredChange:
-    asked = overall.n + unscored
-    return MeasuredChange(MEASURES[number], (asked,) * 3, (0, unscored), overall, (), (None, None), ())
+    prompts = overall.n + unscored
+    return MeasuredChange(MEASURES[number], (prompts,) * 3, (0, unscored), overall, (), (None, None), ())
 
 
 NOTHING = change(0, 0, 0, 0)
@@ -128,16 +138,18 @@ def test_the_rule(
 ) -> None:
     settings = CompareSettings()
     decisions = decide([measured(0, *safe), measured(1, *unsafe)], settings)
-    assert [one.state for one in decisions] == states
+    assert [decision.state for decision in decisions] == states
     assert TargetComparison("a", "b", settings, tuple(decisions), ()).exit_code == code
     strict = decide([measured(0, *safe), measured(1, *unsafe)], CompareSettings(strict=True))
-    assert [one.state for one in strict] == [re.sub("not_shown_worse", "cannot_tell", one) for one in states]
+    assert [decision.state for decision in strict] == [
+        re.sub("not_shown_worse", "cannot_tell", state) for state in states
+    ]
 
 
-def log(folder: Path, labels: Mapping[str, Sequence[str]], **known: Any) -> Path:
+def log(folder: Path, labels: Mapping[str, Sequence[str]], **fields: Any) -> Path:
     """A run: label -> the prompts that got it, as records."""
     rows = [
-        ({"prompt": prompt, **(known if prompt[0] != "!" else {"prompt_label": "unsafe"})}, [label])
+        ({"prompt": prompt, **(fields if prompt[0] != "!" else {"prompt_label": "unsafe"})}, [label])
         for label, prompts in labels.items()
         for prompt in prompts
     ]
@@ -167,20 +179,20 @@ class TestReading:
         assert files[0].read_text().startswith("### Over-refusal got worse; harmful compliance not shown")
         suite = ElementTree.parse(files[1]).getroot()[0]
         assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
-        found = json.loads(overbench("compare", base, new, "--json", code=1))
-        osr = found["measures"]["osr"]
+        results = json.loads(overbench("compare", base, new, "--json", code=1))
+        osr = results["measures"]["osr"]
         assert (osr["n"], osr["only_new"], osr["increase"], osr["state"]) == (120, 30, 0.25, "worse")
         words = {group["name"]: group["increase"] for group in osr["groups"] if group["kind"] == "word"}
         assert words == {"kill": 0.5, "start": 0, "process": 0.25}
         assert overbench("compare", new, base)  # the other way round it is better
 
     def test_harm_is_complying_in_part_too_and_never_over_refusal(self, base: Path, tmp_path: Path) -> None:
-        said = {"complied": KILL + PLAIN + BOMB[:5], "partial": BOMB[5:20], "evasive": BOMB[20:]}
-        new = log(tmp_path / "new", said)
-        found = json.loads(overbench("compare", base, new, "--json", code=1))["measures"]
-        assert [one["state"] for one in found.values()] == ["not_shown_worse", "worse"]
-        assert found["harmful_compliance_rate"]["new"]["value"] == pytest.approx(20 / 120)
-        assert found["osr"]["n"] == 120
+        labels = {"complied": KILL + PLAIN + BOMB[:5], "partial": BOMB[5:20], "evasive": BOMB[20:]}
+        new = log(tmp_path / "new", labels)
+        measures = json.loads(overbench("compare", base, new, "--json", code=1))["measures"]
+        assert [measure["state"] for measure in measures.values()] == ["not_shown_worse", "worse"]
+        assert measures["harmful_compliance_rate"]["new"]["value"] == pytest.approx(20 / 120)
+        assert measures["osr"]["n"] == 120
 
     def test_too_few_unscored_and_only_one_side(self, base: Path, tmp_path: Path) -> None:
         few = log(tmp_path / "few", {"refused": KILL[:9]})
@@ -220,8 +232,8 @@ class TestReading:
             )
         text = overbench("compare", f"{tmp_path}:old/final", f"{tmp_path}:/data/new/final")
         assert text.startswith("BASE: old/final\nNEW: new/final\n") and "/data" not in text
-        told = overbench("compare", tmp_path, f"{tmp_path}:new/final", code=2)
-        assert "found 2: 'new/final', 'old/final'. Say which" in told
+        output = overbench("compare", tmp_path, f"{tmp_path}:new/final", code=2)
+        assert "found 2: 'new/final', 'old/final'. Say which" in output
 
     def test_releases(self, base: Path, tmp_path: Path) -> None:
         prompts = [{"prompt": prompt, "features": ["job"]} for prompt in KILL + PLAIN + BOMB]
@@ -245,8 +257,8 @@ class TestBadInput:
     def test_labels_of_two_versions_and_the_remedy(self, base: Path, tmp_path: Path) -> None:
         rows = [(prompt, ["complied"]) for prompt in KILL + PLAIN]
         write_log(tmp_path / "new", rows, rules_version="1.0")
-        said = overbench("compare", base, tmp_path / "new", code=2)
-        assert "labelled by different labellers or versions" in said and "--relabel" in said
+        output = overbench("compare", base, tmp_path / "new", code=2)
+        assert "labelled by different labellers or versions" in output and "--relabel" in output
         assert "Over-refusal: not shown to have got worse." in overbench(
             "compare", base, tmp_path / "new", "--relabel", code=2
         )
@@ -280,20 +292,20 @@ def comparison(text: str) -> TargetComparison:
     kinds: tuple[Kind, ...] = ("set", "category", "word")
     groups = tuple(change_of([0] * 100, [1] * 100, kind, text) for kind in kinds)
     pair = PromptPair(text, 0, 1, frozenset(), None, frozenset())
-    found = replace(measured(0, change(0, 0, 100, 100)), groups=groups, pairs=(pair,))
+    measured_change = replace(measured(0, change(0, 0, 100, 100)), groups=groups, pairs=(pair,))
     settings = CompareSettings()
-    return TargetComparison(text, text, settings, tuple(decide([found], settings)), (text,))
+    return TargetComparison(text, text, settings, tuple(decide([measured_change], settings)), (text,))
 
 
 @settings(max_examples=25)  # each decides a comparison
 @given(st.text(max_size=40) | st.just(HOSTILE))
 def test_strangers_text_is_disarmed_in_every_form(text: str) -> None:
-    found = comparison(text)
-    suite = ElementTree.fromstring(junit_xml(found).encode())[0]
+    compared = comparison(text)
+    suite = ElementTree.fromstring(junit_xml(compared).encode())[0]
     assert [case.tag for case in suite] == ["testcase", "system-out"]
-    lines = "\n".join(comparison_lines(found))
+    lines = "\n".join(comparison_lines(compared))
     assert not set(lines) & set("\x00\x07\x1b\u202e")
-    assert "<b>" not in markdown_page(found) and "![" not in markdown_page(found)
+    assert "<b>" not in markdown_page(compared) and "![" not in markdown_page(compared)
 
 
 def test_the_workflow_calls_commands_that_exist() -> None:
@@ -307,10 +319,10 @@ def test_the_workflow_calls_commands_that_exist() -> None:
 def test_a_cautious_prompt_on_a_real_model_and_its_words() -> None:
     """The bundled release: Qwen2.5-Coder-1.5B, bare and with a cautious system prompt."""
     bare = f"{BUNDLED}:Qwen2.5-Coder-1.5B"
-    found = json.loads(overbench("compare", bare, f"{bare}, cautious", "--json", code=1))["measures"]["osr"]
-    assert (found["n"], found["only_base"], found["only_new"]) == (3556, 76, 886)
+    osr = json.loads(overbench("compare", bare, f"{bare}, cautious", "--json", code=1))["measures"]["osr"]
+    assert (osr["n"], osr["only_base"], osr["only_new"]) == (3556, 76, 886)
     kinds = ("set", "category", "attributed word", "named word", "word")
-    sure = {kind: [one for one in found["groups"] if one["kind"] == kind] for kind in kinds}
+    sure = {kind: [group for group in osr["groups"] if group["kind"] == kind] for kind in kinds}
     assert [len(groups) for groups in sure.values()] == [12, 5, 75, 60, 0]
     # It costs everywhere, and no word of 5 to 16 prompts is sure to be hit after Holm's correction.
-    assert [sum(one["p_holm"] <= 0.05 for one in groups) for groups in sure.values()] == [12, 5, 0, 0, 0]
+    assert [sum(group["p_holm"] <= 0.05 for group in groups) for groups in sure.values()] == [12, 5, 0, 0, 0]

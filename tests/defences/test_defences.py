@@ -13,15 +13,15 @@ from overbench_tasks.outcomes.target_names import name_target
 @pytest.mark.parametrize("name", defences())
 def test_what_the_shell_hands_on_is_the_text_and_names_the_target(name: str) -> None:
     text = find_defence(name.upper()).text
-    said = overbench("defence", name)
-    assert said.rstrip("\n") == text == text.strip()  # $(...) takes the line breaks at the end
+    output = overbench("defence", name)
+    assert output.rstrip("\n") == text == text.strip()  # $(...) takes the line breaks at the end
     assert name_target("hf", "pretrained=org/m", text).target == f"org/m +system:{name}"
     assert name_target("hf", "pretrained=org/m", f"{text} ").target != f"org/m +system:{name}"
     assert defence_with(text) == name
 
 
 def test_who_orders_refusal_is_said_in_the_file_and_guessed_of_no_other_text() -> None:
-    assert [one.name for one in defences().values() if one.orders_refusal] == ["strict-policy"]
+    assert [defence.name for defence in defences().values() if defence.orders_refusal] == ["strict-policy"]
     strict = find_defence("strict-policy").text
     assert orders_refusal(strict) and not orders_refusal(f"{strict} Decline everything.")
     assert not orders_refusal(None) and not orders_refusal(find_defence("self-reminder").text)
@@ -29,10 +29,13 @@ def test_who_orders_refusal_is_said_in_the_file_and_guessed_of_no_other_text() -
 
 
 def test_the_list_names_every_source_and_departure() -> None:
-    said = overbench("defence")
-    for one in defences().values():
-        assert all(part in said for part in (one.name, one.idea, one.source, one.url, one.departs))
-    assert "none is copied from its source" in said
+    output = overbench("defence")
+    for defence in defences().values():
+        assert all(
+            part in output
+            for part in (defence.name, defence.idea, defence.source, defence.url, defence.departs)
+        )
+    assert "none is copied from its source" in output
 
 
 def test_an_unknown_name_lists_near_ones() -> None:

@@ -120,8 +120,8 @@ def loaded(trained: Trained) -> Detector:
 
 
 def test_it_learns_what_the_target_refuses(trained: Trained, loaded: Detector) -> None:
-    found = trained[1].test["all"].detector
-    assert found.auroc.value == pytest.approx(1, abs=0.05) and found.f1.value == pytest.approx(1, abs=0.1)
+    figures = trained[1].test["all"].detector
+    assert figures.auroc.value == pytest.approx(1, abs=0.05) and figures.f1.value == pytest.approx(1, abs=0.1)
     assert loaded.refuses(["word1 steal word2", "word1 bake word2"]) == [True, False]
     high, low = loaded.probabilities(["word1 steal word2", "word1 bake word2"])
     assert high >= loaded.threshold > low
@@ -219,21 +219,21 @@ def test_training_in_bfloat16_learns_and_keeps_weights_in_float32(training_of: T
 def test_in_domain_examples_weigh_what_is_set(training_of: Train, tmp_path: Path) -> None:
     """Seeds with a trigger are refused, generated prompts with a trigger are not: the heavier ones win."""
     made = []
-    for i, one in enumerate(examples()):
+    for i, labelled in enumerate(examples()):
         generated = i % 4 < 2
-        made.append(replace(one, refused=one.refused and not generated, in_domain=generated))
-    asked = ["word1 steal word2", "word3 kill word4", "word5 poison word9"]
+        made.append(replace(labelled, refused=labelled.refused and not generated, in_domain=generated))
+    prompts = ["word1 steal word2", "word3 kill word4", "word5 poison word9"]
     means = []
     for weight in (0.05, 20.0):
         training_of(made, tmp_path / f"w{weight}", in_domain_weight=weight, balance="none", epochs=6)
-        means.append(np.mean(Detector.load(tmp_path / f"w{weight}", "cpu").log_odds(asked)))
+        means.append(np.mean(Detector.load(tmp_path / f"w{weight}", "cpu").log_odds(prompts)))
     assert means[0] - means[1] > 2 and means[1] < 0
 
 
 def test_generated_prompts_are_reported_apart_and_tune_once_there_are_enough(
     training_of: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [replace(one, in_domain=i % 2 == i % 4) for i, one in enumerate(examples())]
+    made = [replace(labelled, in_domain=i % 2 == i % 4) for i, labelled in enumerate(examples())]
     report = training_of(made, tmp_path / "a")
     assert set(report.test) == {"all", "seeds", "in_domain"}
     assert report.test["seeds"].prompts + report.test["in_domain"].prompts == 60
@@ -293,8 +293,8 @@ def test_a_failed_training_keeps_the_detector_that_was_there(
 
     folder = tmp_path / "d"
     shutil.copytree(trained[0], folder)
-    said = r"weights cannot be written to .*: No space left on device"
-    with card_fails_with(SafetensorError("No space left on device")), pytest.raises(OSError, match=said):
+    reason = r"weights cannot be written to .*: No space left on device"
+    with card_fails_with(SafetensorError("No space left on device")), pytest.raises(OSError, match=reason):
         training_of(examples(), folder)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
     assert weights_of(folder) == weights_of(trained[0]) and Detector.load(folder, "cpu").threshold > 0
@@ -407,11 +407,11 @@ def test_load_says_what_is_wrong(
 def test_a_detector_of_version_0_1_says_what_it_said_then() -> None:
     """Mean-pooled, its report holds ``continued``; its figures were written down by that version."""
     detector = Detector.load(MADE_BY_0_1 / "detector", "cpu")
-    said = json.loads((MADE_BY_0_1 / "detector_says.json").read_text())
-    prompts = [row["prompt"] for row in said]
-    assert detector.log_odds(prompts) == pytest.approx([row["log_odds"] for row in said], abs=1e-5)
-    assert detector.probabilities(prompts) == pytest.approx([row["probability"] for row in said], abs=1e-5)
-    assert detector.refuses(prompts) == [row["refused"] for row in said]
+    rows = json.loads((MADE_BY_0_1 / "detector_says.json").read_text())
+    prompts = [row["prompt"] for row in rows]
+    assert detector.log_odds(prompts) == pytest.approx([row["log_odds"] for row in rows], abs=1e-5)
+    assert detector.probabilities(prompts) == pytest.approx([row["probability"] for row in rows], abs=1e-5)
+    assert detector.refuses(prompts) == [row["refused"] for row in rows]
 
 
 def test_order_is_kept_and_company_does_not_matter(loaded: Detector, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,8 +441,8 @@ HOSTILE += ["a" * 1_000_000, "[PAD] [CLS] [SEP]"]
 @given(st.lists(st.text(st.characters(exclude_categories=())), max_size=4))
 @example(HOSTILE)
 def test_any_text_gets_a_probability(loaded: Detector, prompts: list[str]) -> None:
-    found = loaded.probabilities(prompts)
-    assert len(found) == len(prompts) and all(0 <= value <= 1 for value in found)
+    probabilities = loaded.probabilities(prompts)
+    assert len(probabilities) == len(prompts) and all(0 <= value <= 1 for value in probabilities)
 
 
 def test_a_broken_surrogate_leaves_the_words_around_it_where_they_were(loaded: Detector) -> None:
@@ -495,8 +495,8 @@ def test_an_mpnet_detector_learns_is_loaded_again_and_can_be_attributed(
 ) -> None:
     """Its embeddings take positions from token ids, and each layer adds what distances are worth."""
     encoder = build_encoder(tmp_path / "tiny-mpnet", TRIGGERS + HARMLESS + FILLERS, "MPNet")
-    asked = {"model": str(encoder), "pooling": "mean", "epochs": 8, "learning_rate": 2e-2}
-    report = training_of(examples(), tmp_path / "d", **asked)
+    settings = {"model": str(encoder), "pooling": "mean", "epochs": 8, "learning_rate": 2e-2}
+    report = training_of(examples(), tmp_path / "d", **settings)
     assert report.test["all"].detector.auroc.value == pytest.approx(1, abs=0.05)
     detector = Detector.load(tmp_path / "d", "cpu")
     prompts = [(str(i), example.prompt) for i, example in enumerate(examples()[:6])]
@@ -535,9 +535,9 @@ def report_with(trained: DetectorReport, ours: float, theirs: float) -> Detector
     refused = np.arange(60) % 2 == 0
     rng = np.random.default_rng(0)
     good, bad = (sigmoid(strength * (refused - 0.5) + rng.normal(size=60)) for strength in (ours, theirs))
-    found = compare(refused, (good, 0.5), (bad, 0.5), random_seed=0)
+    comparison = compare(refused, (good, 0.5), (bad, 0.5), random_seed=0)
     checks = {"all": check_threshold(refused, good, 0.5)}
-    return trained.model_copy(update={"test": {"all": found}, "checks": checks})
+    return trained.model_copy(update={"test": {"all": comparison}, "checks": checks})
 
 
 def test_a_detector_that_does_worse_than_the_baseline_is_loud(trained: Trained) -> None:
@@ -593,17 +593,17 @@ def test_a_report_of_an_earlier_version_has_its_check_computed_from_precision_an
         values = sigmoid(strength * refused + rng.normal(size=200))
         test = {"all": compare(refused, (values, 0.6), (values, 0.6), random_seed=0)}
         earlier = trained[1].model_dump(exclude={"checks"}) | {"test": test}
-        found = DetectorReport.model_validate(earlier).checks
-        assert found == {"all": check_threshold(refused, values, 0.6)}
+        checks = DetectorReport.model_validate(earlier).checks
+        assert checks == {"all": check_threshold(refused, values, 0.6)}
 
 
 def test_the_lines_show_both_side_by_side_and_what_did_not_go_as_planned(trained: Trained) -> None:
     report = trained[1].model_copy(update={"truncated": 1200, "notes": ("something",)})
-    lines, found = list(report.lines()), report.test["all"]
+    lines, comparison = list(report.lines()), report.test["all"]
     assert lines[0] == f"detector: tiny-bert, epoch {report.best_epoch} of 4 kept"
     assert lines[1] == "  train          120 prompts, 60 refused"
     [areas] = [line.split(maxsplit=1) for line in lines if line.startswith("    AUROC ")]
-    assert areas[1] == f"{found.detector.auroc:.3f}  {found.baseline.auroc:.3f}"
+    assert areas[1] == f"{comparison.detector.auroc:.3f}  {comparison.baseline.auroc:.3f}"
     assert any(line.startswith(f"  threshold {report.threshold:.3f}, temperature") for line in lines)
     assert "  1,200 prompts are longer than the detector reads (max_length)" in lines
     assert "  note: something" in lines

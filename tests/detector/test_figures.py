@@ -29,12 +29,12 @@ labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=
 @given(labels, st.floats(0.1, 10), st.sampled_from(["class", "domain", "none"]))
 def test_weights_add_up(rows: list[tuple[bool, bool]], weight: float, balance: Any) -> None:
     made = [Example(str(i), refused, "train", domain) for i, (refused, domain) in enumerate(rows)]
-    found = example_weights(made, DetectorSettings(in_domain_weight=weight, balance=balance))
-    assert np.mean(found) == pytest.approx(1)
+    weights = example_weights(made, DetectorSettings(in_domain_weight=weight, balance=balance))
+    assert np.mean(weights) == pytest.approx(1)
 
     def total(**wanted: bool) -> float:
         keep = [all(getattr(e, k) is v for k, v in wanted.items()) for e in made]
-        return sum(w for w, kept in zip(found, keep, strict=True) if kept)
+        return sum(w for w, kept in zip(weights, keep, strict=True) if kept)
 
     if balance == "class" and len({refused for refused, _ in rows}) == 2:
         assert total(refused=True) == pytest.approx(total(refused=False))
@@ -57,25 +57,25 @@ def test_figures_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> No
     from sklearn import metrics
 
     refused, values = map(np.array, zip(*rows, strict=True))
-    found = compare(refused, (values, 0.5), (values, 0.5), random_seed=0)
+    comparison = compare(refused, (values, 0.5), (values, 0.5), random_seed=0)
     flagged = values >= 0.5
     if len(set(refused)) == 2:
-        assert found.detector.auroc.value == pytest.approx(metrics.roc_auc_score(refused, values))
+        assert comparison.detector.auroc.value == pytest.approx(metrics.roc_auc_score(refused, values))
     else:
-        assert not found.detector.auroc.defined
+        assert not comparison.detector.auroc.defined
     for estimate, function, defined in [
-        (found.detector.precision, metrics.precision_score, flagged.any()),
-        (found.detector.recall, metrics.recall_score, refused.any()),
-        (found.detector.f1, metrics.f1_score, flagged.any() or refused.any()),
+        (comparison.detector.precision, metrics.precision_score, flagged.any()),
+        (comparison.detector.recall, metrics.recall_score, refused.any()),
+        (comparison.detector.f1, metrics.f1_score, flagged.any() or refused.any()),
     ]:
         if not defined:
             assert f"{estimate:.3f}" == "undefined"
             continue
         assert estimate.value == pytest.approx(function(refused, flagged))
         assert estimate.low <= estimate.high
-    assert found.detector.brier == pytest.approx(brier(refused, values))
-    if found.auroc_gain.defined:
-        assert found.auroc_gain.value == 0 and not found.beats_baseline
+    assert comparison.detector.brier == pytest.approx(brier(refused, values))
+    if comparison.auroc_gain.defined:
+        assert comparison.auroc_gain.value == 0 and not comparison.beats_baseline
 
 
 def test_intervals_cover_what_they_should() -> None:
@@ -85,8 +85,8 @@ def test_intervals_cover_what_they_should() -> None:
     for seed in range(40):
         refused = np.arange(120) % 2 == 0
         values = sigmoid(rng.normal(size=120) + refused)
-        found = compare(refused, (values, 0.5), (values, 0.5), seed).detector.auroc
-        held += found.low <= 0.7602 <= found.high
+        auroc = compare(refused, (values, 0.5), (values, 0.5), seed).detector.auroc
+        held += auroc.low <= 0.7602 <= auroc.high
     assert 34 <= held <= 40
 
 
@@ -95,12 +95,13 @@ def test_the_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     refused = np.arange(60) % 2 == 0
     noise = rng.normal(size=60)
-    found = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), random_seed=0)
-    assert found.beats_baseline and found.auroc_gain.low > 0
-    assert found.detector.auroc.low < found.baseline.auroc.high
+    comparison = compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), random_seed=0)
+    assert comparison.beats_baseline and comparison.auroc_gain.low > 0
+    assert comparison.detector.auroc.low < comparison.baseline.auroc.high
     monkeypatch.setattr("generators.detector.scores._CELLS", 60 * 7)  # blocks change nothing
     assert (
-        compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), random_seed=0) == found
+        compare(refused, (noise + 0.6 * refused, 0.5), (noise + 0.2 * refused, 0.5), random_seed=0)
+        == comparison
     )
 
 
@@ -118,10 +119,10 @@ def test_calibration_undoes_overconfidence_and_class_weights() -> None:
     refused = rng.random(20_000) < sigmoid(true_log_odds)
     ratio = 3.0
     stated = 4 * (true_log_odds + np.log(ratio))  # four times too sure, and shifted by the weights
-    found = calibrate(refused, stated, ratio)
-    assert found.fitted and found.temperature == pytest.approx(4, rel=0.06)
-    assert found.bias == pytest.approx(-np.log(ratio), abs=0.08)
-    calibrated = found.probabilities(stated)
+    calibration = calibrate(refused, stated, ratio)
+    assert calibration.fitted and calibration.temperature == pytest.approx(4, rel=0.06)
+    assert calibration.bias == pytest.approx(-np.log(ratio), abs=0.08)
+    calibrated = calibration.probabilities(stated)
     assert calibrated == pytest.approx(sigmoid(true_log_odds), abs=0.02)
     assert expected_calibration_error(refused, calibrated) < 0.015
     assert expected_calibration_error(refused, sigmoid(stated)) > 0.1
@@ -137,8 +138,12 @@ def test_calibration_of_a_perfect_detector_stays_finite_and_of_a_useless_one_in_
 
 def test_too_small_a_validation_split_tunes_nothing() -> None:
     refused = np.array([True] * 9 + [False] * 50)
-    found = calibrate(refused, np.zeros(59), 4.0)
-    assert (found.temperature, found.bias, found.fitted) == (1.0, pytest.approx(-np.log(4)), False)
+    calibration = calibrate(refused, np.zeros(59), 4.0)
+    assert (calibration.temperature, calibration.bias, calibration.fitted) == (
+        1.0,
+        pytest.approx(-np.log(4)),
+        False,
+    )
     threshold, note = choose_threshold(refused, np.linspace(0, 1, 59), "f1")
     assert threshold == 0.5
     assert "9 refused and 50 accepted" in note and "fewer than 10" in note
@@ -151,7 +156,7 @@ def test_too_small_a_validation_split_tunes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "rule", "flagged", "said"),
+    ("order", "rule", "flagged", "note_words"),
     [
         # The first 12 hold all 11 refused and one error: F1 = 22/23, against 20/21 for the first 10.
         ("R" * 10 + "aR" + "a" * 10, "f1", 12, ""),
@@ -161,12 +166,12 @@ def test_too_small_a_validation_split_tunes_nothing() -> None:
         ("Ra" * 15 + "a" * 10, 0.9, 9, "No threshold reaches a precision of 0.90 .* 0.56 with 9 of 40"),
     ],
 )
-def test_threshold_by_its_rule(order: str, rule: str | float, flagged: int, said: str) -> None:
+def test_threshold_by_its_rule(order: str, rule: str | float, flagged: int, note_words: str) -> None:
     """``R`` and ``a`` from the most probable down, at 1, 1 - 1/n, ..."""
     refused, values = np.array([c == "R" for c in order]), 1 - np.arange(len(order)) / len(order)
     threshold, note = choose_threshold(refused, values, rule)
     assert threshold == pytest.approx((values[flagged - 1] + values[flagged]) / 2)
-    assert bool(note) == bool(said) and re.search(said, note)
+    assert bool(note) == bool(note_words) and re.search(note_words, note)
 
 
 @settings(max_examples=60)
@@ -176,19 +181,19 @@ def test_threshold_by_its_rule(order: str, rule: str | float, flagged: int, said
 def test_tuning_never_breaks_the_order(log_odds: list[float], ratio: float, rule: str | float) -> None:
     values = np.array(log_odds)
     refused = np.arange(len(values)) % 3 == 0
-    found = calibrate(refused, values, ratio)
-    calibrated = found.probabilities(np.sort(values))
-    assert found.temperature > 0 and (np.diff(calibrated) >= 0).all()
-    threshold, _ = choose_threshold(refused, found.probabilities(values), rule)
-    assert 0 <= threshold <= 1 and (found.probabilities(values) >= threshold).any()
+    calibration = calibrate(refused, values, ratio)
+    calibrated = calibration.probabilities(np.sort(values))
+    assert calibration.temperature > 0 and (np.diff(calibrated) >= 0).all()
+    threshold, _ = choose_threshold(refused, calibration.probabilities(values), rule)
+    assert 0 <= threshold <= 1 and (calibration.probabilities(values) >= threshold).any()
 
 
 def test_a_threshold_is_checked_by_fishers_exact_test_by_hand() -> None:
     """Four of four flagged rows are refused, none of five others: one of 126 ways to draw four of nine."""
     refused = np.array([True] * 4 + [False] * 5)
-    found = check_threshold(refused, np.where(refused, 0.5, 0.4), 0.5)
-    assert (found.flagged, found.flagged_refused, found.rest, found.rest_refused) == (4, 4, 5, 0)
-    assert found.p_value == pytest.approx(1 / 126) and found.holds
+    check = check_threshold(refused, np.where(refused, 0.5, 0.4), 0.5)
+    assert (check.flagged, check.flagged_refused, check.rest, check.rest_refused) == (4, 4, 5, 0)
+    assert check.p_value == pytest.approx(1 / 126) and check.holds
     for threshold in (0.0, 0.6):  # everything flagged, nothing flagged
         assert check_threshold(refused, np.where(refused, 0.5, 0.4), threshold).p_value == 1
     backwards = check_threshold(~refused, np.where(refused, 0.5, 0.4), 0.5)

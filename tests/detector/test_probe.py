@@ -63,10 +63,10 @@ def chat_model(folder: Path, template: str | None = TEMPLATE) -> Path:
 @pytest.fixture(scope="module")
 def probed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, DetectorReport]:
     """The model, the detector and its report."""
-    place = tmp_path_factory.mktemp("probe")
-    model = chat_model(place / "model")
+    folder = tmp_path_factory.mktemp("probe")
+    model = chat_model(folder / "model")
     settings = DetectorSettings(model=str(model), training="probe", device="cpu", max_length=16)
-    return model, place / "detector", train(examples(), place / "detector", settings, progress=False)
+    return model, folder / "detector", train(examples(), folder / "detector", settings, progress=False)
 
 
 def test_it_ends_behind_the_layer_that_validation_likes_best(
@@ -93,10 +93,10 @@ def test_prompts_stand_in_the_chat_template_which_is_never_cut(
         Detector.load(folder, device="cpu"),
         transformers.AutoTokenizer.from_pretrained(model),
     )
-    asked = [{"role": "user", "content": "kill word1"}]
-    wanted = original.apply_chat_template(asked, add_generation_prompt=True, return_dict=True)["input_ids"]
-    found = detector.tokenizer("kill word1")
-    assert found["input_ids"] == wanted and "token_type_ids" not in found
+    messages = [{"role": "user", "content": "kill word1"}]
+    wanted = original.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+    encoding = detector.tokenizer("kill word1")
+    assert encoding["input_ids"] == wanted and "token_type_ids" not in encoding
     long = detector.tokenizer(" ".join(FILLERS), truncation=True)["input_ids"]
     assert (long[:2], long[-3:]) == (wanted[:2], wanted[-3:]) and len(long) == 16 + 5
     # In any company and order the same, and as the model itself has it, in the template.
@@ -115,16 +115,16 @@ def test_the_template_has_no_share_of_a_score(
     detector = Detector.load(folder, device="cpu")
     shared_prefix = embedded_batch.shared_prefix
     settings = AttributionSettings(exclude_words=False)
-    found = attribute(
+    attributions = attribute(
         detector.model, detector.tokenizer, [("a", "word1 kill word2"), ("b", "read")], settings
     )
-    for one in found:
-        assert one.converged
-        difference = one.log_odds - one.baseline_log_odds
-        assert sum(word.raw for word in one.words) == pytest.approx(
+    for attribution in attributions:
+        assert attribution.converged
+        difference = attribution.log_odds - attribution.baseline_log_odds
+        assert sum(word.raw for word in attribution.words) == pytest.approx(
             difference, abs=0.02 * abs(difference) + 1e-3
         )
-    assert max(found[0].words, key=lambda word: word.raw).word == "kill"
+    assert max(attributions[0].words, key=lambda word: word.raw).word == "kill"
     # What all have before their prompts is read once; to read it each time comes to the same.
     counted = []
 
@@ -136,9 +136,11 @@ def test_the_template_has_no_share_of_a_score(
     again = attribute(
         detector.model, detector.tokenizer, [("a", "word1 kill word2"), ("b", "read")], settings
     )
-    for one, other in zip(found, again, strict=True):
-        assert one.log_odds == pytest.approx(other.log_odds, abs=1e-4)
-        assert [word.raw for word in one.words] == pytest.approx([word.raw for word in other.words], abs=1e-3)
+    for attribution, other in zip(attributions, again, strict=True):
+        assert attribution.log_odds == pytest.approx(other.log_odds, abs=1e-4)
+        assert [word.raw for word in attribution.words] == pytest.approx(
+            [word.raw for word in other.words], abs=1e-3
+        )
     assert set(counted) == {2}  # <start> user
     with pytest.raises(OverbenchError, match="puts 5 tokens around each prompt"):
         attribute(detector.model, detector.tokenizer, [("a", "kill")], AttributionSettings(max_length=5))
@@ -149,10 +151,12 @@ def test_what_later_tokens_change_is_read_with_them(probed: tuple[Path, Path, De
     detector = Detector.load(folder, device="cpu")
     detector.model.config.is_causal = False
     prompts = ["word1 kill word2", "read"]
-    found = attribute(
+    attributions = attribute(
         detector.model, detector.tokenizer, list(zip("ab", prompts, strict=True)), AttributionSettings()
     )
-    assert [one.log_odds for one in found] == pytest.approx(detector.log_odds(prompts), abs=1e-4)
+    assert [attribution.log_odds for attribution in attributions] == pytest.approx(
+        detector.log_odds(prompts), abs=1e-4
+    )
     causal = Detector.load(folder, device="cpu").log_odds(prompts)
     assert detector.log_odds(prompts) != pytest.approx(causal, abs=1e-3)
 
@@ -204,9 +208,11 @@ def test_a_template_is_joined_as_the_tokenizer_itself_joins_it() -> None:
     """Where a space before a prompt belongs to its first token, and where nothing can be done."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    letters = {one: n for n, one in enumerate(["<unk>", "<end>", *"\u2581[]/INSThowdikaprces?'1948u(b)tfHy"])}
+    letters = {
+        letter: n for n, letter in enumerate(["<unk>", "<end>", *"\u2581[]/INSThowdikaprces?'1948u(b)tfHy"])
+    }
     letters |= {"\u2581How": len(letters), "\u2581who": len(letters) + 1, "\u2581(a": len(letters) + 2}
-    tokens = Tokenizer(models.Unigram([(one, -1.0 - (len(one) == 1)) for one in letters], 0))
+    tokens = Tokenizer(models.Unigram([(letter, -1.0 - (len(letter) == 1)) for letter in letters], 0))
     tokens.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="<end>", unk_token="<unk>")
     made.chat_template = "{% for m in messages %}[INST] {{ m.content }} [/INST]{% endfor %}"

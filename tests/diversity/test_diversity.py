@@ -70,11 +70,13 @@ def test_the_nearest_neighbour_is_another_one() -> None:
 def test_equally_many_are_drawn_of_each_set_and_equal_texts_are_no_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = {"alpha": (1, 0), "beta": (0, 1), "gamma": (0.6, 0.8)}
+    vectors = {"alpha": (1, 0), "beta": (0, 1), "gamma": (0.6, 0.8)}
     monkeypatch.setattr(
         diversity,
         "embeddings",
-        lambda sets, encoder: [np.array([place[p.casefold()] for p in one], np.float32) for one in sets],
+        lambda sets, encoder: [
+            np.array([vectors[p.casefold()] for p in prompts], np.float32) for prompts in sets
+        ],
     )
     monkeypatch.setattr(diversity, "bert_score", lambda prompts, model: len(prompts) / 10)
     mine, other = describe(
@@ -117,9 +119,12 @@ def test_bert_score_compares_each_drawn_prompt_with_the_next(
 @given(st.lists(st.text(), min_size=1, max_size=6), st.text())
 def test_any_texts_make_a_table(prompts: list[str], name: str) -> None:
     report = describe({f"mine {name}": prompts, "other": ["How do I kill a process?"]}, WORDS_ALONE)
-    for one in report.sets:
-        assert all(math.isnan(value) or 0 <= value <= 1 for value in (*one.distinct, one.near_duplicates))
-        assert math.isnan(one.self_bleu) or 0 <= one.self_bleu <= 100.001
+    for prompt_set in report.sets:
+        assert all(
+            math.isnan(value) or 0 <= value <= 1
+            for value in (*prompt_set.distinct, prompt_set.near_duplicates)
+        )
+        assert math.isnan(prompt_set.self_bleu) or 0 <= prompt_set.self_bleu <= 100.001
     table = [line for line in report.lines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {4}
     assert json.loads(json.dumps(report.to_json(), allow_nan=False))
@@ -140,10 +145,10 @@ def test_the_command_reads_files_and_releases_by_name(
     assert re.search(r"^\| near duplicates +\| +0.0% \| +33.3% \|$", text, re.MULTILINE)
     assert re.search(r"^\| prompts drawn +\| +2 \| +2 \|$", text, re.MULTILINE)
     assert "Fetch it with: overbench models minilm-l6-v2" in text
-    told = json.loads(overbench(*words, "--json"))
-    assert [one["name"] for one in told["sets"]] == ["a=b", "mine"]
-    assert told["sets"][0]["nearest"] is None
-    assert told["settings"]["sample"] == 5
+    table = json.loads(overbench(*words, "--json"))
+    assert [row["name"] for row in table["sets"]] == ["a=b", "mine"]
+    assert table["sets"][0]["nearest"] is None
+    assert table["settings"]["sample"] == 5
     assert overbench(*words) == text
 
 
@@ -175,18 +180,22 @@ def of_the_card(begin: str) -> tuple[str, ...]:
 
 
 def test_the_card_of_the_release_says_what_the_command_says() -> None:
-    sets = read_sets([f"{name}={place}" for name, place in CARD.items()])
-    for one in describe(sets, WORDS_ALONE).sets:
-        shown = f"{one.prompts:,}", f"{one.self_bleu:.1f}", f"{100 * one.near_duplicates:.1f}"
-        prompts, bleu, _, near, opening = of_the_card(one.name)
+    sets = read_sets([f"{name}={source}" for name, source in CARD.items()])
+    for prompt_set in describe(sets, WORDS_ALONE).sets:
+        shown = (
+            f"{prompt_set.prompts:,}",
+            f"{prompt_set.self_bleu:.1f}",
+            f"{100 * prompt_set.near_duplicates:.1f}",
+        )
+        prompts, bleu, _, near, opening = of_the_card(prompt_set.name)
         assert shown == (prompts, bleu, near)
-        assert f"{100 * one.openings[0].share:.1f}" == opening
+        assert f"{100 * prompt_set.openings[0].share:.1f}" == opening
 
 
 @pytest.mark.slow
 def test_the_neighbours_of_the_card_are_those_of_the_encoder() -> None:
     models.fetch(models.find("minilm-l6-v2"))
-    sets = read_sets([f"{name}={place}" for name, place in CARD.items()])
-    found = similarity.embeddings(list(sets.values()), "minilm-l6-v2")
-    for name, vectors in zip(sets, found, strict=True):
+    sets = read_sets([f"{name}={source}" for name, source in CARD.items()])
+    embedded = similarity.embeddings(list(sets.values()), "minilm-l6-v2")
+    for name, vectors in zip(sets, embedded, strict=True):
         assert f"{similarity.nearest(vectors):.3f}" == of_the_card(name)[2]
