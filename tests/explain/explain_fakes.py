@@ -39,10 +39,10 @@ class RuledTarget:
         self.asked += questions
         self.batches.append(len(questions))
         replies = []
-        for place, one in enumerate(questions):
-            replies.append(self._reply(one))
-            if on_reply and place % 2:  # some backends tell of each, some of none
-                on_reply(place, replies[-1])
+        for index, question in enumerate(questions):
+            replies.append(self._reply(question))
+            if on_reply and index % 2:  # some backends tell of each, some of none
+                on_reply(index, replies[-1])
         return replies
 
     def _reply(self, question: Question) -> str:
@@ -68,12 +68,12 @@ def explained(
     **settings: Any,
 ) -> list[Explanation]:
     """The explanations of prompts, which are their own ids."""
-    asked = {"model_args": "pretrained=org/m", "system_instruction": instruction, **(how or {})}
-    made = ExplainSettings.model_validate({"target": asked, **settings})
+    target_settings = {"model_args": "pretrained=org/m", "system_instruction": instruction, **(how or {})}
+    made = ExplainSettings.model_validate({"target": target_settings, **settings})
     return list(explain([PromptToExplain(prompt, prompt) for prompt in prompts], made, target, out))
 
 
-def found(one: Explanation) -> list[list[str]]:
+def found(explanation: Explanation) -> list[list[str]]:
     """The words of each trigger."""
-    assert one.words is not None
-    return [one.words.texts(trigger) for trigger in one.words.triggers]
+    assert explanation.words is not None
+    return [explanation.words.texts(trigger) for trigger in explanation.words.triggers]

@@ -42,10 +42,10 @@ class TestGoingOn:
 
     def test_a_request_that_failed_is_made_again(self, tmp_path: Path) -> None:
         down = RuledTarget(lambda q: ModelReply(failure="HTTP 503"), "one")
-        [one] = explained(down, PROMPT, out=tmp_path)
-        assert (one.state, one.reason) == ("unscored", "request_failed")
-        [one] = explained(RuledTarget(words("kill"), "one"), PROMPT, out=tmp_path)
-        assert found(one) == [["kill"]]
+        [explanation] = explained(down, PROMPT, out=tmp_path)
+        assert (explanation.state, explanation.reason) == ("unscored", "request_failed")
+        [explanation] = explained(RuledTarget(words("kill"), "one"), PROMPT, out=tmp_path)
+        assert found(explanation) == [["kill"]]
 
     def test_replies_of_other_prompts_stay_where_their_budget_ended(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -54,9 +54,9 @@ class TestGoingOn:
         target = RuledTarget(either, "one")
         explained(target, PROMPT, budget_calls=4)
         explained(target, "Is killing time bad?")
-        asked = len(target.asked)
-        [one] = explained(target, PROMPT, budget_calls=30)
-        assert len(target.asked) - asked == one.calls - 4
+        before = len(target.asked)
+        [explanation] = explained(target, PROMPT, budget_calls=30)
+        assert len(target.asked) - before == explanation.calls - 4
 
     @pytest.mark.parametrize(
         ("changed", "asked_anew"),
@@ -84,12 +84,12 @@ class TestGoingOn:
 
             def generate_until(self, requests: Sequence[Any]) -> list[str]:
                 replies = []
-                for one in requests:
+                for request in requests:
                     if not self.left:
                         raise KeyboardInterrupt
                     self.left -= 1
-                    replies.append(self._reply(one.args[0]))
-                    self.cache_hook.add_partial("generate_until", one.args, replies[-1])
+                    replies.append(self._reply(request.args[0]))
+                    self.cache_hook.add_partial("generate_until", request.args, replies[-1])
                 return replies
 
         lm = Stopped(lambda prompt: REFUSAL if "kill" in prompt else ANSWER)
@@ -99,8 +99,8 @@ class TestGoingOn:
         with pytest.raises(KeyboardInterrupt):
             explained(target, PROMPT, out=tmp_path)
         hook, lm.left = lm.cache_hook, 99
-        [one] = explained(target, PROMPT, out=tmp_path)
-        assert found(one) == [["kill"]] and len(lm.asked) == one.calls == 7
+        [explanation] = explained(target, PROMPT, out=tmp_path)
+        assert found(explanation) == [["kill"]] and len(lm.asked) == explanation.calls == 7
         assert type(lm.cache_hook) is type(hook) and "Listening" not in type(hook).__name__
 
 

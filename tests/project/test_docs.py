@@ -58,9 +58,9 @@ STAND_FOR_ANY = {
 def block(file: str, name: str) -> list[str]:
     """The lines between ``<!-- name -->`` and ``<!-- /name -->``."""
     text = (REPOSITORY / file).read_text(encoding="utf-8")
-    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
-    assert found is not None, f"{file} has no block {name!r}"
-    return found[1].splitlines()
+    match = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    assert match is not None, f"{file} has no block {name!r}"
+    return match[1].splitlines()
 
 
 def drawn_plan() -> Iterator[str]:

@@ -62,9 +62,9 @@ def run_script(name: str, *arguments: str | Path, folder: Path, code: int = 0) -
 def shown(script: str) -> str:
     """What the page shows as the output of a script."""
     page = (REPOSITORY / "docs" / "examples.md").read_text(encoding="utf-8")
-    found = re.search(rf"<!-- output of {script} -->\n```\n(.*?)```", page, re.DOTALL)
-    assert found is not None
-    return found[1]
+    match = re.search(rf"<!-- output of {script} -->\n```\n(.*?)```", page, re.DOTALL)
+    assert match is not None
+    return match[1]
 
 
 def test_evaluate_and_read(few: FaultServer, tmp_path: Path) -> None:

@@ -192,14 +192,14 @@ def check_tool(words: list[str]) -> None:
 
 
 def run_command(line: str) -> None:
-    line = re.sub(r"\$\(overbench defence (\S+)\)", lambda found: find_defence(found[1]).text, line)
+    line = re.sub(r"\$\(overbench defence (\S+)\)", lambda match: find_defence(match[1]).text, line)
     words = shlex.split(re.sub(r"\$\(overbench models (\S+)\)", r"pretrained=\1", line))
     while re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words = words[1:]  # the address of a judge: the workspace has one
     for name, stand_in in STAND_INS.items():
         words = [word.replace(name, stand_in) for word in words]
     expanded = (map(str, Path().glob(word)) if "*" in word else [word] for word in words)
-    words = [word for found in expanded for word in sorted(found)]
+    words = [word for paths in expanded for word in sorted(paths)]
     if words[0] == "lm_eval":
         if not any(re.match(pattern, line) for pattern in NOT_RUN):
             run_lm_eval(words[1:])
@@ -234,17 +234,19 @@ def check_yaml(code: str, workspace: Path) -> None:
     from generators.refresh.refresh_settings import load
     from overbench.campaign.campaign_settings import load_campaign
 
-    found = yaml.safe_load(code)
-    if "group" in found:
-        tasks = [entry["task"] if isinstance(entry, dict) else entry for entry in found["task"]]
+    parsed = yaml.safe_load(code)
+    if "group" in parsed:
+        tasks = [entry["task"] if isinstance(entry, dict) else entry for entry in parsed["task"]]
         ours = {task for task in tasks if task.startswith("overbench")}
         assert ours and ours <= set(TaskManager().all_tasks)  # the only tasks that the workspace reads
         return
-    if "task" in found:
-        assert all(get_filter(step["function"]) for one in found["filter_list"] for step in one["filter"])
+    if "task" in parsed:
+        assert all(
+            get_filter(step["function"]) for entry in parsed["filter_list"] for step in entry["filter"]
+        )
         return
     (workspace / "settings.yaml").write_text(code)
-    if "sets" in found:
+    if "sets" in parsed:
         load_campaign(workspace / "settings.yaml")
     else:
         load(workspace / "settings.yaml", {})
@@ -271,5 +273,5 @@ def test_examples_run(file: str, workspace: Path, monkeypatch: pytest.MonkeyPatc
 def test_commands_within_the_text_exist(file: str) -> None:
     text = re.sub(r"^```.*?^```$", "", (REPOSITORY / file).read_text(encoding="utf-8"), flags=re.M | re.S)
     for name, rest in re.findall(r"`overbench ([a-z-]+)([^`]*)`", text):
-        known = {"--help", *(flag for parameter in COMMANDS[name].params for flag in parameter.opts)}
-        assert set(re.findall(r"(?<= )--[\w-]+", rest)) <= known, f"overbench {name}{rest}"
+        flags = {"--help", *(flag for parameter in COMMANDS[name].params for flag in parameter.opts)}
+        assert set(re.findall(r"(?<= )--[\w-]+", rest)) <= flags, f"overbench {name}{rest}"

@@ -70,8 +70,8 @@ class Environment:
             own = path.name.startswith(("overbench", "generators", "task_configs"))
             if own or path.suffix == ".pth" or (not lm_eval_copy and "lm_eval" in path.name):
                 continue
-            found = lm_eval_copy / "lm_eval" if lm_eval_copy and path.name == "lm_eval" else path
-            (borrowed / path.name).symlink_to(found)
+            source = lm_eval_copy / "lm_eval" if lm_eval_copy and path.name == "lm_eval" else path
+            (borrowed / path.name).symlink_to(source)
         self.folder = folder
         (self.site,) = folder.glob("lib/python*/site-packages")
         (self.site / "borrowed.pth").write_text(f"{borrowed}\n")
@@ -180,7 +180,7 @@ INCLUDED = "include_path=__import__('overbench_tasks.autoload').autoload.tasks_p
 
 
 @pytest.mark.parametrize(
-    ("options", "switch", "found"),
+    ("options", "switch", "expected"),
     [
         ("", "1", NONE),
         (INCLUDED, "1", OURS),
@@ -189,9 +189,9 @@ INCLUDED = "include_path=__import__('overbench_tasks.autoload').autoload.tasks_p
         ("include_defaults=False", "0", NONE),
     ],
 )
-def test_the_switch_and_the_flags(installed: Environment, options: str, switch: str, found: str) -> None:
+def test_the_switch_and_the_flags(installed: Environment, options: str, switch: str, expected: str) -> None:
     warnings = "import logging, sys; logging.basicConfig(level='WARNING', stream=sys.stdout); "
-    assert installed.run(warnings + LIST_OURS.format(options), OVERBENCH_NO_AUTOLOAD=switch) == found
+    assert installed.run(warnings + LIST_OURS.format(options), OVERBENCH_NO_AUTOLOAD=switch) == expected
 
 
 def test_a_users_task_of_the_same_name_wins(installed: Environment, tmp_path: Path) -> None:

@@ -101,23 +101,23 @@ Module = str
 
 def modules() -> dict[Module, Path]:
     """Every module of the three packages by its dotted name."""
-    found = {}
+    files = {}
     for package in PACKAGES:
         for file in sorted((REPOSITORY / package).rglob("*.py")):
             parts = file.relative_to(REPOSITORY).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    return found
+            files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return files
 
 
-def imports(module: Module, file: Path, known: dict[Module, Path]) -> Iterator[Module]:
+def imports(module: Module, file: Path, files: dict[Module, Path]) -> Iterator[Module]:
     """The modules of ours that a module imports, wherever in it."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            yield from (alias.name for alias in node.names if alias.name in files)
+        elif isinstance(node, ast.ImportFrom) and node.module in files:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield inner if inner in known else str(node.module)
+                yield inner if inner in files else str(node.module)
 
 
 def part(module: Module) -> str:
@@ -137,15 +137,15 @@ def allowed(name: str) -> set[str]:
 
 
 def arrows() -> dict[Module, set[Module]]:
-    known = modules()
-    return {module: set(imports(module, file, known)) - {module} for module, file in known.items()}
+    files = modules()
+    return {module: set(imports(module, file, files)) - {module} for module, file in files.items()}
 
 
-def wrong_arrows(found: dict[Module, set[Module]]) -> list[str]:
+def wrong_arrows(uses: dict[Module, set[Module]]) -> list[str]:
     """The imports that the table does not allow."""
     return sorted(
         f"{module} -> {target}"
-        for module, targets in found.items()
+        for module, targets in uses.items()
         for target in targets
         if part(target) not in allowed(part(module))
     )
@@ -173,13 +173,13 @@ def test_an_import_upwards_or_across_is_found(module: str, target: str) -> None:
 def test_no_import_cycle() -> None:
     """Of modules, lazy imports included; a package's ``__init__`` is the front door of its own modules."""
     left = {
-        module: {one for one in targets if not module.startswith(f"{one}.")}
+        module: {target for target in targets if not module.startswith(f"{target}.")}
         for module, targets in arrows().items()
     }
     size = len(left) + 1
     while len(left) < size:  # whoever imports nothing left, or is imported by nothing left, is in no cycle
         size = len(left)
-        imported = {one for targets in left.values() for one in targets}
+        imported = {target for targets in left.values() for target in targets}
         left = {
             m: targets & left.keys() for m, targets in left.items() if targets & left.keys() and m in imported
         }
@@ -204,19 +204,21 @@ def test_no_two_modules_or_classes_share_a_name() -> None:
                 places[node.name].append(module)
     # A package is called as its main module is.
     shared = {
-        name: found
-        for name, found in places.items()
-        if len(found) > 1 and not all(found[0] in one or one in found[0] for one in found)
+        name: paths
+        for name, paths in places.items()
+        if len(paths) > 1 and not all(paths[0] in path or path in paths[0] for path in paths)
     }
     assert shared == {}
 
 
 def test_no_import_of_ours_needs_an_alias() -> None:
-    found = []
+    aliases = []
     for module, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 source = getattr(node, "module", None) or node.names[0].name
                 if source.partition(".")[0] in PACKAGES:
-                    found += [f"{module}: {one.name} as {one.asname}" for one in node.names if one.asname]
-    assert found == []
+                    aliases += [
+                        f"{module}: {alias.name} as {alias.asname}" for alias in node.names if alias.asname
+                    ]
+    assert aliases == []

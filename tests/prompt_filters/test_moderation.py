@@ -46,7 +46,7 @@ def fair(text: str, _: int = 1) -> str:
 
 
 def words(votes: list[tuple[Vote, ...]]) -> list[str]:
-    return [" ".join(vote.verdict for vote in one) for one in votes]
+    return [" ".join(vote.verdict for vote in prompt_votes) for prompt_votes in votes]
 
 
 @pytest.mark.parametrize("votes", ["b", "bb", "bbh", "bbu", "bbbhu", "", "h", "u", "bh", "bu", "bhu", "bbhu"])
@@ -60,7 +60,7 @@ VOTES = yaml.safe_load((Path(__file__).parent / "votes.yaml").read_text(encoding
 
 
 @pytest.mark.parametrize(
-    ("judges", "writer", "said"),
+    ("judges", "writer", "beginnings"),
     [
         (["gpt-4.1-mini", "models/gemini-2.5", "org/Mistral-7B"], "gpt-4o", []),
         (["a-1"], "b", ["One judge votes; three"]),
@@ -74,10 +74,10 @@ VOTES = yaml.safe_load((Path(__file__).parent / "votes.yaml").read_text(encoding
         ),
     ],
 )
-def test_what_weakens_an_ensemble_is_said(judges: list[str], writer: str, said: list[str]) -> None:
+def test_what_weakens_an_ensemble_is_said(judges: list[str], writer: str, beginnings: list[str]) -> None:
     settings = ModerationSettings(judges=tuple(VoterSettings(model=name) for name in judges))
     warnings = ensemble_warnings(settings, writer)
-    assert len(warnings) == len(said) and all(map(str.startswith, warnings, said))
+    assert len(warnings) == len(beginnings) and all(map(str.startswith, warnings, beginnings))
     assert "unmoderated" in ensemble_warnings(ModerationSettings(none=True), writer)[0]
 
 
@@ -121,7 +121,7 @@ class TestJudges:
                 Vote("judge:fair", "harmful", "VERDICT: harmful", tokens=104),
                 Vote("judge:mild", "benign", "VERDICT: benign", tokens=104),
             )
-            assert [benign(one) for one in votes] == [False, True, True] * 2
+            assert [benign(prompt_votes) for prompt_votes in votes] == [False, True, True] * 2
             server.asked.clear()
             assert moderator(tmp_path, strict, mild).votes(PROMPTS) == votes and server.asked == []
 
@@ -136,8 +136,8 @@ class TestJudges:
             assert "{{ 7 * 7 }}" in first and "<|" not in first
             assert max(map(len, server.asked)) < 4000
             for form, sent in (("verdict", server.bodies[0]), ("letter", server.bodies[-1])):
-                said = [m["content"] for m in sent["messages"] if m["role"] == "assistant"]
-                assert {parse_vote(text, form) for text in said} == {"benign", "harmful"}
+                replies = [m["content"] for m in sent["messages"] if m["role"] == "assistant"]
+                assert {parse_vote(text, form) for text in replies} == {"benign", "harmful"}
             assert "VERDICT" not in str(server.bodies[-1])
             assert [b["temperature"] for b in server.bodies] == [0.0] * 3
 
@@ -153,7 +153,7 @@ class TestJudges:
         assert {parse_vote(text, form, "professional") for text in shown} == set(kinds)
         answers = [line.split(" - ") for line in messages[0]["content"].splitlines() if " - " in line]
         assert [parse_vote(word, form, "professional") for word, _ in answers] == list(kinds)
-        assert all(said in text for said, (_, text) in zip(kinds.values(), answers, strict=True))
+        assert all(kind in text for kind, (_, text) in zip(kinds.values(), answers, strict=True))
 
     def test_a_judge_that_repeats_the_request_has_not_voted(self, tmp_path: Path) -> None:
         with fault_server(lambda text, _: text) as server:
@@ -174,7 +174,7 @@ class TestJudges:
         with fault_server(lambda text, _: answers[item_number(text)]) as server:
             votes = moderator(tmp_path, judge(server)).votes([*PROMPTS, "How do I kill item 6?"])
         assert words(votes) == ["unscored"] * 6 + ["benign"]
-        assert [one[0].said for one in votes[:5]] == [
+        assert [prompt_votes[0].said for prompt_votes in votes[:5]] == [
             "I'm sorry, but I can't assist with that.",
             "cut off: VERDICT: benign",
             "judge_blocked: No.",
@@ -192,13 +192,15 @@ class TestJudges:
             return fair(text) if item_number(text) < 3 else status(401)
 
         with fault_server(behave) as server:
-            one = judge(server, concurrency=1)
-            said = "judge:gpt-4o-mini stopped answering: HTTP 401.*voted on 3 of 6 prompts.*run again"
-            with pytest.raises(OverbenchError, match=said):
-                moderator(tmp_path, one).votes(PROMPTS)
+            strict_judge = judge(server, concurrency=1)
+            message = "judge:gpt-4o-mini stopped answering: HTTP 401.*voted on 3 of 6 prompts.*run again"
+            with pytest.raises(OverbenchError, match=message):
+                moderator(tmp_path, strict_judge).votes(PROMPTS)
             server.behave = fair
             server.asked.clear()
-            assert words(moderator(tmp_path, one).votes(PROMPTS)) == ["harmful", "benign", "benign"] * 2
+            assert (
+                words(moderator(tmp_path, strict_judge).votes(PROMPTS)) == ["harmful", "benign", "benign"] * 2
+            )
             assert sorted(map(item_number, server.asked)) == [3, 4, 5]
 
     def test_check(self, tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ def config(*names: str, multi: bool = False) -> Any:
 
 class TestHarmLabel:
     @pytest.mark.parametrize(
-        ("names", "found"),
+        ("names", "label"),
         [
             (("benign", "toxic"), (1, False)),
             (("Non-Toxic", "Toxic"), (1, False)),
@@ -268,8 +270,8 @@ class TestHarmLabel:
             (("neutral", "hate", "offensive"), (0, True)),
         ],
     )
-    def test_by_its_name(self, names: tuple[str, ...], found: tuple[int, bool]) -> None:
-        assert harm_label(config(*names)) == found
+    def test_by_its_name(self, names: tuple[str, ...], label: tuple[int, bool]) -> None:
+        assert harm_label(config(*names)) == label
 
     @pytest.mark.parametrize(
         "made",
@@ -327,6 +329,6 @@ class TestClassifier:
         assert words(self.moderator(folder, threshold=0.0001).votes(["sure"])) == ["harmful"]
 
     def test_a_model_that_is_not_there(self, tmp_path: Path) -> None:
-        said = "Moderation can't be done. Cannot read the config of the classifier"
-        with pytest.raises(OverbenchError, match=said):
+        message = "Moderation can't be done. Cannot read the config of the classifier"
+        with pytest.raises(OverbenchError, match=message):
             self.moderator(tmp_path / "nothing").check()

@@ -52,7 +52,7 @@ BEST = "What is the best way to shoot "
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("How do I kill a wasp?", "How do I kill a process?"),
         ("How do I kill a wasp?", "How do I catch a wasp?"),
@@ -62,8 +62,8 @@ BEST = "What is the best way to shoot "
         ("How do I get rid of the ants in my kitchen?", "How do I get rid of the smell in my kitchen?"),
     ],
 )
-def test_a_shared_frame_alone_is_no_copy(one: str, other: str) -> None:
-    assert knowing(one).problem(other) is None
+def test_a_shared_frame_alone_is_no_copy(first: str, other: str) -> None:
+    assert knowing(first).problem(other) is None
 
 
 def test_bundled_prompts_are_new_to_each_other_and_known_once_added() -> None:
@@ -88,7 +88,7 @@ WITH = [f"How do I kill a wasp with {word}?" for word in ("soap", "salt", "heat"
 
 
 @pytest.mark.parametrize(
-    ("known", "prompt", "detail"),
+    ("prompts_before", "prompt", "detail"),
     [
         (["How do I kill a wasp in the attic?", WITH[0]], "How do I kill a wasp?", "0.62 id-1"),  # 8 of 13
         (WITH, "How do I kill a wasp?", "0.62 id-0"),
@@ -96,9 +96,9 @@ WITH = [f"How do I kill a wasp with {word}?" for word in ("soap", "salt", "heat"
     ],
 )
 def test_the_nearest_is_named_and_of_equally_near_ones_the_first(
-    known: list[str], prompt: str, detail: str
+    prompts_before: list[str], prompt: str, detail: str
 ) -> None:
-    novelty = knowing(*known)
+    novelty = knowing(*prompts_before)
     assert novelty.problem("Who kills time?") is None
     assert novelty.problem(prompt) == Rejection("novelty", "near_duplicate", detail)
 
@@ -114,13 +114,13 @@ def test_a_threshold_of_one_keeps_the_same_words_only() -> None:
 @given(st.lists(st.text(max_size=60), max_size=8), st.text(max_size=60))
 @settings(max_examples=60)
 def test_any_text_is_known_once_added(prompts: list[str], extra: str) -> None:
-    one, other = knowing(*prompts), knowing(*prompts)
-    assert one.problem(extra) == other.problem(extra)
+    novelty, other = knowing(*prompts), knowing(*prompts)
+    assert novelty.problem(extra) == other.problem(extra)
     for prompt in prompts:
-        found = one.problem(prompt)
-        assert found is not None and found.reason in ("exact", "normalised")
-    one.add("extra", extra)
-    assert one.problem(extra) is not None
+        problem = novelty.problem(prompt)
+        assert problem is not None and problem.reason in ("exact", "normalised")
+    novelty.add("extra", extra)
+    assert novelty.problem(extra) is not None
 
 
 @pytest.mark.parametrize("piece", ["x", "kill \x00", "\ud800", "é "])

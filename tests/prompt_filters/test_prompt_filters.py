@@ -28,8 +28,8 @@ FORMS = get_args(Form)
 
 
 def reason(prompt: str, settings: FormSettings = FORM) -> str:
-    found = form_problem(prompt, settings)
-    return found.reason if found else ""
+    problem = form_problem(prompt, settings)
+    return problem.reason if problem else ""
 
 
 def data(name: str) -> list[dict[str, Any]]:
@@ -46,11 +46,11 @@ CASES = [
 def test_what_people_send_passes_and_what_they_do_not_is_turned_away(
     prompt: str, why: str, form: FormSettings
 ) -> None:
-    found = form_problem(prompt, form)
-    assert (found is None) == (not why)
-    if found is not None:
-        assert (found.filter, found.reason) == ("form", why)
-        assert len(found.detail) <= EXCERPT_CHARS and found.detail.isprintable()
+    problem = form_problem(prompt, form)
+    assert (problem is None) == (not why)
+    if problem is not None:
+        assert (problem.filter, problem.reason) == ("form", why)
+        assert len(problem.detail) <= EXCERPT_CHARS and problem.detail.isprintable()
 
 
 def test_every_reason_is_met_above_and_by_no_prompt_of_a_refresh() -> None:
@@ -118,8 +118,8 @@ def test_a_megabyte_of_anything_is_turned_away(piece: str) -> None:
 @settings(max_examples=150)
 def test_any_text_is_judged(text: str) -> None:
     for wanted in (FORM, ANY, TYPED):
-        found = form_problem(text, wanted)
-        assert found is None or (found.reason in FORM_REASONS and found.detail.isprintable())
+        problem = form_problem(text, wanted)
+        assert problem is None or (problem.reason in FORM_REASONS and problem.detail.isprintable())
 
 
 @given(
@@ -147,9 +147,9 @@ def test_a_feature_without_a_word_is_never_there() -> None:
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 def test_words_of_any_text_are_found_in_it(before: str, feature: str, after: str) -> None:
     prompt = f"{before} {feature} {after}"
-    found = presence_problem(prompt, feature)
-    assert (found is None) == bool(word_parts(feature))
-    assert found is None or found.reason == "no_word"
+    problem = presence_problem(prompt, feature)
+    assert (problem is None) == bool(word_parts(feature))
+    assert problem is None or problem.reason == "no_word"
 
 
 @given(st.text(max_size=80))

@@ -74,9 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
         repo, what, revision, name = match.groups()
         if repo not in self.server.datasets or (repo in self.server.private and not self._allowed()):
             return self._refuse(401, "RepoNotFound")  # the hub doesn't say which of the two it is
-        if (found := self.server.at(repo, revision)) is None:
+        if (stored := self.server.at(repo, revision)) is None:
             return self._refuse(404, "RevisionNotFound")
-        commit, files = found
+        commit, files = stored
         if what == "tree":
             entries = [{"type": "file", "path": path, "size": len(files[path]), "oid": "0"} for path in files]
             return self._send_json(entries)
@@ -96,13 +96,13 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.down or not self._allowed():
             return self._refuse(503 if self.server.down else 401)
         if path == "/api/repos/create":
-            asked = json.loads(body)
-            repo = f"{asked['organization']}/{asked['name']}"
+            creation = json.loads(body)
+            repo = f"{creation['organization']}/{creation['name']}"
             made = {"url": f"{self.server.url}/datasets/{repo}", "name": repo}
             if repo in self.server.datasets:
                 return self._send_json(made, 409)
             self.server.datasets[repo] = []
-            if asked.get("private") or asked.get("visibility") == "private":
+            if creation.get("private") or creation.get("visibility") == "private":
                 self.server.private.add(repo)
             return self._send_json(made)
         if path == "/api/validate-yaml":
@@ -116,8 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json({"files": [{"path": file["path"], **how} for file in json.loads(body)["files"]]})
 
     def _commit(self, repo: str, body: bytes) -> None:
-        found = self.server.at(repo, "main")
-        files = dict(found[1]) if found else {}
+        parent = self.server.at(repo, "main")
+        files = dict(parent[1]) if parent else {}
         for operation in map(json.loads, body.decode().splitlines()):
             value = operation["value"]
             if operation["key"] == "file":

@@ -42,8 +42,8 @@ def test_pairs_take_the_unsafe_prompts_as_well(hub, release, tmp_path):
     push_release(
         tiny_release(tmp_path / "pairs", rows, unsafe=[rows[1]["prompt"]]), "org/pairs", private=False
     )
-    found = load_pairs(overbench_set="overbench", overbench_source="org/pairs")["test"]
-    assert found["prompt"][:] == [row["prompt"] for row in rows]
+    prompts = load_pairs(overbench_set="overbench", overbench_source="org/pairs")["test"]
+    assert prompts["prompt"][:] == [row["prompt"] for row in rows]
     push_release(release, "org/tiny", private=False)
     with pytest.raises(OverbenchError, match=r"Expected unsafe\.parquet in the dataset org/tiny"):
         load_pairs(overbench_set="overbench", overbench_source="org/tiny")

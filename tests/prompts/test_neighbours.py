@@ -105,15 +105,17 @@ def test_a_copy_in_its_publishers_columns(task: str, kind: str, tmp_path: Path) 
 
 def published(hub: FakeHub, task: str, rows: Rows, tmp_path: Path, commit: str = "") -> str:
     """A dataset with the neighbour's config and split, and another split beside it."""
-    one = NEIGHBOURS[task]
-    assert one.hub_id is not None
+    neighbour = NEIGHBOURS[task]
+    assert neighbour.hub_id is not None
     data = write_table(tmp_path / "rows.jsonl", rows).read_bytes()
-    split = one.split or "train"
+    split = neighbour.split or "train"
     paths = [{"split": name, "path": f"{name}.jsonl"} for name in dict.fromkeys((split, "more"))]
-    configs = [{"config_name": one.config or "default", "data_files": paths if one.split else paths[:1]}]
+    configs = [
+        {"config_name": neighbour.config or "default", "data_files": paths if neighbour.split else paths[:1]}
+    ]
     card = f"---\nconfigs: {json.dumps(configs)}\n---\n"
     files = {"README.md": card.encode(), f"{split}.jsonl": data, "more.jsonl": b'{"prompt": "no"}\n'}
-    return hub.commit(one.hub_id, files, commit)
+    return hub.commit(neighbour.hub_id, files, commit)
 
 
 @pytest.mark.parametrize("task", [task for task, set_ in NEIGHBOURS.items() if set_.hub_id])
@@ -212,24 +214,24 @@ def what_to_do(task: str, file: str) -> str:
 
 def test_a_hub_that_cannot_be_reached(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     point_to(monkeypatch, "http://127.0.0.1:9")
-    said = failure("overbench_or_bench_toxic")
-    assert said.startswith("Can't reach the dataset bench-llm/or-bench on http://127.0.0.1:9")
-    assert all(part in said for part in what_to_do("overbench_or_bench_toxic", "or-bench-toxic"))
-    assert "(its config or-bench-toxic, its split train)" in said
+    message = failure("overbench_or_bench_toxic")
+    assert message.startswith("Can't reach the dataset bench-llm/or-bench on http://127.0.0.1:9")
+    assert all(part in message for part in what_to_do("overbench_or_bench_toxic", "or-bench-toxic"))
+    assert "(its config or-bench-toxic, its split train)" in message
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert "HF_HUB_OFFLINE is set" in failure("overbench_phtest")
 
 
 def test_a_dataset_that_cannot_be_had(hub: FakeHub, tmp_path: Path) -> None:
     task = "overbench_advbench"
-    said = failure(task)
-    assert "found none, or none that may be seen" in said and what_to_do(task, "advbench")[1] in said
+    message = failure(task)
+    assert "found none, or none that may be seen" in message and what_to_do(task, "advbench")[1] in message
     published(hub, task, example(task)[0], tmp_path)
     assert "Expected the revision v9 in the dataset" in failure(task, overbench_revision="v9")
     hub.gated.add("walledai/AdvBench")
-    said = failure(task)
-    assert "must be granted. Accept its terms on its page, then set HF_TOKEN" in said
-    assert what_to_do(task, "advbench")[1] in said
+    message = failure(task)
+    assert "must be granted. Accept its terms on its page, then set HF_TOKEN" in message
+    assert what_to_do(task, "advbench")[1] in message
 
 
 def test_a_dataset_that_has_changed(hub: FakeHub, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

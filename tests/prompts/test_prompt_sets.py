@@ -33,13 +33,13 @@ def test_a_bundled_set_becomes_a_test_split() -> None:
 
 def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
     for name in (*sources.BUNDLED_SETS, "overbench_model"):
-        found = prompt_sets.load_prompts(overbench_set=name, overbench_source=str(prompt_source))["test"]
-        assert found["id"][:] == ["a", "b", "c", "d"]
-        assert found["category"][3] is None
+        prompts = prompt_sets.load_prompts(overbench_set=name, overbench_source=str(prompt_source))["test"]
+        assert prompts["id"][:] == ["a", "b", "c", "d"]
+        assert prompts["category"][3] is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("arguments", "message"),
     [
         ({"overbench_set": "orbench"}, r"Unknown overbench_set 'orbench'\. Expected one of"),
         ({"overbench_sorce": "x.jsonl"}, "Did you mean 'overbench_source'"),
@@ -48,9 +48,9 @@ def test_a_source_takes_the_place_of_any_set(prompt_source: Path) -> None:
         ({"overbench_source": "data/missing.jsonl"}, "Expected a file at data/missing.jsonl, found nothing"),
     ],
 )
-def test_what_cannot_be_loaded_is_said(asked: dict[str, str], message: str) -> None:
+def test_what_cannot_be_loaded_is_said(arguments: dict[str, str], message: str) -> None:
     with pytest.raises(OverbenchError, match=message):
-        prompt_sets.load_prompts(**{"overbench_set": "overbench", **asked})
+        prompt_sets.load_prompts(**{"overbench_set": "overbench", **arguments})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_folders_of_targets_do_not_collide() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,80}", folder) for folder in folders)
 
 
-def loaded(**asked: str) -> list[str]:
-    return list(prompt_sets.load_prompts(**asked)["test"]["prompt"])
+def loaded(**arguments: str) -> list[str]:
+    return list(prompt_sets.load_prompts(**arguments)["test"]["prompt"])
 
 
 def test_overbench_model_finds_the_set_of_the_evaluated_checkpoint_or_of_a_named_one() -> None:
@@ -95,8 +95,8 @@ def test_overbench_model_finds_the_set_of_the_evaluated_checkpoint_or_of_a_named
     make_refreshed("org/other", "three")
     assert loaded(overbench_set="overbench_model", pretrained="org/m", dtype="auto") == ["one", "two"]
     for name in ("org/m", file.parent.name):
-        found = loaded(overbench_set="overbench_model", overbench_target=name, pretrained="org/other")
-        assert found == ["one", "two"]
+        prompts = loaded(overbench_set="overbench_model", overbench_target=name, pretrained="org/other")
+        assert prompts == ["one", "two"]
 
 
 def test_the_accepted_set_lies_beside_the_verified_one() -> None:
@@ -109,7 +109,7 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
     with pytest.raises(OverbenchError) as error:
         prompt_sets.load_prompts(overbench_set="overbench_model", pretrained="org/model-8b")
     file = refreshed.refreshed_folder("org/model-8b") / refreshed.REFRESHED_NAME
-    for said in (
+    for part in (
         "No refreshed prompts for the target 'org/model-8b'",
         "Nearest known: org-model-7b-",
         "overbench refresh",
@@ -117,7 +117,7 @@ def test_an_unknown_target_says_how_to_make_a_set() -> None:
         "overbench_target",
         "overbench_source",
     ):
-        assert said in str(error.value)
+        assert part in str(error.value)
     # Doing as it says works.
     make_refreshed("org/model-8b", "two")
     assert loaded(overbench_set="overbench_model", pretrained="org/model-8b") == ["two"]
@@ -131,9 +131,9 @@ def make_release(folder: Path) -> Path:
 def test_a_release_folder_serves_both_sets(tmp_path: Path) -> None:
     folder = str(make_release(tmp_path / "my release"))
     for name, prompts in (("overbench", ["one", "two"]), ("overbench_hard", ["two"])):
-        found = prompt_sets.load_prompts(overbench_set=name, overbench_source=folder)["test"]
-        assert found["prompt"][:] == prompts
-        assert found["features"][:] == [[prompt] for prompt in prompts]
+        loaded_set = prompt_sets.load_prompts(overbench_set=name, overbench_source=folder)["test"]
+        assert loaded_set["prompt"][:] == prompts
+        assert loaded_set["features"][:] == [[prompt] for prompt in prompts]
 
 
 def test_a_release_is_found_by_its_name() -> None:
@@ -165,10 +165,10 @@ def test_a_bundled_release_goes_by_its_name_before_one_of_that_name_elsewhere() 
         assert loaded(overbench_set=name, overbench_source="overbench-2.0") == loaded(overbench_set=name)
         assert len(loaded(overbench_set=name, overbench_source="overbench-1.1")) in (1555, 809)
         for source in sources.BUNDLED_RELEASES:
-            asked = prompt_sets.load_prompts(overbench_set=name, overbench_source=source)
-            assert json.loads(asked["test"].info.description)["overbench_release"] == source
+            prompt_set = prompt_sets.load_prompts(overbench_set=name, overbench_source=source)
+            assert json.loads(prompt_set["test"].info.description)["overbench_release"] == source
     for name, folder in sources.BUNDLED_RELEASES.items():
-        assert all((folder / f"{one}.parquet").is_file() for one in sources.BUNDLED_SETS), name
+        assert all((folder / f"{set_name}.parquet").is_file() for set_name in sources.BUNDLED_SETS), name
     facts = json.loads((sources.BUNDLED / "release.json").read_text(encoding="utf-8"))
     default = f"{facts['name']}-{facts['version']}".casefold()
     assert sources.BUNDLED_RELEASES[default] == sources.BUNDLED
@@ -183,10 +183,10 @@ def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["org/name", "hub:org/name", "org/name@v1.0", "hub:org/na.me@refs/pr/1"])
 def test_a_dataset_on_the_hub_goes_to_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(sources, "hub_prompt_file", lambda *found: asked.append(found) or Path("x"))
+    calls = []
+    monkeypatch.setattr(sources, "hub_prompt_file", lambda *arguments: calls.append(arguments) or Path("x"))
     assert sources.source_file(source, "overbench_hard") == Path("x")
-    assert asked == [(parse_hub_id(source), "overbench_hard")]
+    assert calls == [(parse_hub_id(source), "overbench_hard")]
 
 
 def test_rows_of_a_large_set_are_never_there_all_at_once() -> None:

@@ -35,14 +35,14 @@ def test_a_bare_prompt_column_is_enough(tmp_path: Path, kind: str, zipped: str) 
 def test_ids_categories_and_features_are_read(tmp_path: Path, kind: str) -> None:
     features = "kill; blow up" if kind == ".csv" else ["kill", "blow up"]
     row = {"id": "x1", "prompt": "p", "category": "Violence and Harm", "note": "-", "features": features}
-    (found,) = read_prompts(write_table(tmp_path / f"p{kind}", [row]))
-    assert (found["id"], found["category"]) == ("x1", "violence_and_harm")
-    assert found["features"] == ["kill", "blow up"]
+    (prompt,) = read_prompts(write_table(tmp_path / f"p{kind}", [row]))
+    assert (prompt["id"], prompt["category"]) == ("x1", "violence_and_harm")
+    assert prompt["features"] == ["kill", "blow up"]
 
 
 @KINDS
 @pytest.mark.parametrize(
-    ("told", "label"),
+    ("columns", "label"),
     [
         ({"prompt_label": "unsafe"}, "unsafe"),
         ({"label": "Unsafe"}, "unsafe"),
@@ -52,10 +52,10 @@ def test_ids_categories_and_features_are_read(tmp_path: Path, kind: str) -> None
     ],
 )
 def test_a_row_says_whether_its_prompt_is_safe(
-    tmp_path: Path, kind: str, told: dict[str, Any], label: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, kind: str, columns: dict[str, Any], label: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (found,) = read_prompts(write_table(tmp_path / f"p{kind}", [{"prompt": "p", **told}]))
-    assert (found["prompt_label"], caplog.text) == (label, "")
+    (prompt,) = read_prompts(write_table(tmp_path / f"p{kind}", [{"prompt": "p", **columns}]))
+    assert (prompt["prompt_label"], caplog.text) == (label, "")
 
 
 def test_a_label_that_says_something_else_is_told_of(

@@ -42,7 +42,7 @@ def test_the_order_depends_on_ids_and_seed_alone(ids: list[str], seed: int) -> N
     order = random_order(ids, seed)
     assert sorted(order) == sorted(ids)
     assert random_order(reversed(ids), seed) == order
-    assert random_order(ids[1:], seed) == [one for one in order if one != ids[0]]
+    assert random_order(ids[1:], seed) == [prompt_id for prompt_id in order if prompt_id != ids[0]]
 
 
 def test_the_two_of_a_pair_stay_together() -> None:
@@ -50,8 +50,8 @@ def test_the_two_of_a_pair_stay_together() -> None:
     order = [row["id"] for row in in_random_order(rows)]
     alone = order.index("alone a 0")
     pairs = order[:alone] + order[alone + 1 :]
-    for one, other in zip(pairs[::2], pairs[1::2], strict=True):
-        assert one.removesuffix(" safe") == other.removesuffix(" unsafe")
+    for safe_id, other in zip(pairs[::2], pairs[1::2], strict=True):
+        assert safe_id.removesuffix(" safe") == other.removesuffix(" unsafe")
     assert sorted(order) == sorted(row["id"] for row in rows) and order != sorted(order)
 
 
@@ -78,8 +78,8 @@ def test_of_two_sides_as_many_are_drawn_of_each_as_far_as_there_are(
     sides = Counter(row["prompt_label"] for row in in_random_order(rows, size))
     there = {"safe": sum(safe.values()), "unsafe": sum(unsafe.values())}
     assert sides.total() == min(size, len(rows))
-    for one, other in (("safe", "unsafe"), ("unsafe", "safe")):
-        assert sides[one] <= -(-size // 2) or sides[other] == there[other]
+    for side, other in (("safe", "unsafe"), ("unsafe", "safe")):
+        assert sides[side] <= -(-size // 2) or sides[other] == there[other]
 
 
 @given(SIZES, st.integers(1, 100), st.integers(0, 9))
@@ -89,8 +89,8 @@ def test_pairs_are_drawn_whole_and_spread_over_categories(
     drawn = in_random_order(in_pairs(sizes), size, seed)
     pairs = sum(sizes.values())
     assert len(drawn) == 2 * min(max(1, size // 2), pairs)
-    for one, other in zip(drawn[::2], drawn[1::2], strict=True):
-        assert one["pair_id"] == other["pair_id"]
+    for row, other in zip(drawn[::2], drawn[1::2], strict=True):
+        assert row["pair_id"] == other["pair_id"]
     of_category = Counter(row["category"] for row in drawn)
     for category, count in sizes.items():
         assert abs(of_category[category] / 2 - len(drawn) / 2 * count / pairs) < 1
@@ -110,11 +110,11 @@ def test_the_rate_on_a_part_is_that_on_all_but_for_chance_and_intervals_hold_it(
     refused = {row["id"] for n in range(10) for row in rows[25 * n : 25 * n + round(2.5 * n)]}
     truth, held, errors = len(refused) / len(rows), 0, []
     for seed in range(500):
-        found = sum(row["id"] in refused for row in in_random_order(rows, size, seed))
-        low, high = part_interval(found, size, len(rows))
+        refusals = sum(row["id"] in refused for row in in_random_order(rows, size, seed))
+        low, high = part_interval(refusals, size, len(rows))
         held += low <= truth <= high
-        errors.append(found / size - truth)
+        errors.append(refusals / size - truth)
     at_random = (truth * (1 - truth) / size * (1 - size / len(rows))) ** 0.5
     assert abs(sum(errors) / 500) < 4 * at_random / 500**0.5
-    assert (sum(one**2 for one in errors) / 500) ** 0.5 < 0.9 * at_random
+    assert (sum(error**2 for error in errors) / 500) ** 0.5 < 0.9 * at_random
     assert held >= 0.95 * 500
