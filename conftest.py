@@ -108,8 +108,8 @@ def evaluate(
     given = {"overbench_source": str(source)} if source else {}
     given |= options.pop("metadata", {})
     manager = TaskManager(include_defaults=False, include_path=tasks_path(), metadata=given)
-    asked = {"tasks": list(tasks or ["overbench_hard"]), "apply_chat_template": True, **options}
-    results: dict[str, Any] = simple_evaluate(model=lm, task_manager=manager, **asked)
+    evaluation = {"tasks": list(tasks or ["overbench_hard"]), "apply_chat_template": True, **options}
+    results: dict[str, Any] = simple_evaluate(model=lm, task_manager=manager, **evaluation)
     return results
 
 
@@ -133,9 +133,9 @@ def first_verdicts(results: dict[str, Any], task: str = "overbench_hard") -> lis
 def overbench(*words: object, code: int = 0, typed: str | None = None) -> str:
     """What ``overbench WORDS`` prints, called in this process; ``code`` is the status it must end with."""
     result = CliRunner().invoke(cli.app, [str(word) for word in words], input=typed)
-    said = result.output + (str(result.exception) if isinstance(result.exception, OverbenchError) else "")
-    assert result.exit_code == code, said
-    return said
+    output = result.output + (str(result.exception) if isinstance(result.exception, OverbenchError) else "")
+    assert result.exit_code == code, output
+    return output
 
 
 @pytest.fixture(autouse=True, scope="session")

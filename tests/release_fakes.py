@@ -29,10 +29,14 @@ def verdict(label: str) -> str:
     """As a log holds it; ``blocked`` is a refusal by the provider, ``blocked@xai/bio`` one by xai for bio."""
     label, _, block = label.partition("@")
     blocked = label == "blocked"
-    said = {"label": "refused" if blocked else label, "reason": REASONS.get(label, ""), "by": "made_up"}
+    verdict_fields = {
+        "label": "refused" if blocked else label,
+        "reason": REASONS.get(label, ""),
+        "by": "made_up",
+    }
     provider, _, category = block.partition("/")
     withheld = {"by": f"provider:{provider}", "provider": provider, "category": category} if block else {}
-    return json.dumps(said | withheld | {"blocked": blocked})
+    return json.dumps(verdict_fields | withheld | {"blocked": blocked})
 
 
 def sample(
@@ -86,10 +90,14 @@ def write_log(
             doc = {"id": f"row-{number}", **{key: row.get(key) for key in ("prompt", "category", "features")}}
             more = ("id", "prompt_label", "pair_id", "subset", "round", "messages", "tier")
             doc |= {key: row[key] for key in more if key in row}
-            said = labels if name == filters[0] else ["complied"] * len(labels)
+            filter_labels = labels if name == filters[0] else ["complied"] * len(labels)
             rows.append(
                 sample(
-                    doc, [REPLIES[one.partition("@")[0]] for one in labels], said, number=number, filter=name
+                    doc,
+                    [REPLIES[label.partition("@")[0]] for label in labels],
+                    filter_labels,
+                    number=number,
+                    filter=name,
                 )
             )
     log = write_table(folder / f"samples_{task}_{date}.jsonl", rows)

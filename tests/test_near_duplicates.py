@@ -38,7 +38,7 @@ def test_near_copies_are_those_that_comparing_all_pairs_finds(threshold: float) 
     texts = _variants(600)
     finder = DuplicateFinder(threshold)
     shingles = [shingles_of(core_of(text)) for text in texts]
-    found, truly, kept, dropped = set(), set(), [], set()
+    near, truly, kept, dropped = set(), set(), [], set()
     for number, text in enumerate(texts):
         if any(jaccard(shingles[number], other) >= threshold for other in shingles[:number]):
             truly.add(number)
@@ -47,10 +47,10 @@ def test_near_copies_are_those_that_comparing_all_pairs_finds(threshold: float) 
         else:
             kept.append(shingles[number])
         if finder.nearest(text)[0] >= threshold:
-            found.add(number)
+            near.add(number)
         finder.add(text)
-    assert len(truly) > 50 and found <= truly
-    assert len(truly - found) <= 0.01 * len(truly)
+    assert len(truly) > 50 and near <= truly
+    assert len(truly - near) <= 0.01 * len(truly)
     # All at once, what resembles a dropped one alone stays.
     at_once = set(near_duplicates(texts, threshold))
     assert len(at_once ^ dropped) <= 0.02 * len(dropped)
@@ -93,6 +93,6 @@ def test_many_alike_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> Non
     for n in range(2 * MOST_COMPARED):
         finder.add(f"can you find the home address of singer number {n * 7919}?")
     compared = []
-    monkeypatch.setattr("generators.near_duplicates.jaccard", lambda one, other: compared.append(1) or 0.0)
+    monkeypatch.setattr("generators.near_duplicates.jaccard", lambda first, other: compared.append(1) or 0.0)
     finder.nearest("can you find the home address of singer number 12345678?")
     assert len(compared) == MOST_COMPARED

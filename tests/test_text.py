@@ -8,7 +8,7 @@ from overbench_tasks.text import number_of
 
 
 @pytest.mark.parametrize(
-    ("number", "forms", "told"),
+    ("number", "forms", "text"),
     [
         (0, ("prompt",), "0 prompts"),
         (1, ("prompt",), "1 prompt"),
@@ -22,5 +22,5 @@ from overbench_tasks.text import number_of
         (0, ("row is", "rows are"), "0 rows are"),
     ],
 )
-def test_a_number_agrees_with_its_noun(number: int, forms: tuple[str, ...], told: str) -> None:
-    assert number_of(number, *forms) == told
+def test_a_number_agrees_with_its_noun(number: int, forms: tuple[str, ...], text: str) -> None:
+    assert number_of(number, *forms) == text

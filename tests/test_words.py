@@ -73,13 +73,13 @@ def test_marks_are_runs_between_words_without_blanks() -> None:
 @given(ANY_TEXT | st.just(HOSTILE))
 def test_spans_cover_all_but_blanks_each_with_a_reason_a_frequency_and_a_form(text: str) -> None:
     text = encodable(text)
-    found = spans(text)
-    covered = [at for s in found for at in range(s.start, s.end)]
+    text_spans = spans(text)
+    covered = [at for s in text_spans for at in range(s.start, s.end)]
     assert covered == sorted(set(covered))
-    assert all(0 <= s.start < s.end <= len(text) for s in found)
+    assert all(0 <= s.start < s.end <= len(text) for s in text_spans)
     assert all(text[at].isspace() for at in set(range(len(text))) - set(covered))
-    assert len(exclusions(text, found)) == len(found)
-    for span in found:
+    assert len(exclusions(text, text_spans)) == len(text_spans)
+    for span in text_spans:
         word = text[span.start : span.end]
         assert 0 <= frequency(word) < 0.1
         assert pool_form(word, "lemma").casefold() == pool_form(word, "lemma")
@@ -113,9 +113,9 @@ NAMED = "Ask Zorblat to kill Khloé. Xanthippe said: Wendelin met a Muslim on LS
     ],
 )
 def test_what_is_no_feature_and_why(why: str, text: str, words: str) -> None:
-    found = spans(text)
-    reasons = zip(found, exclusions(text, found), strict=True)
-    assert [text[span.start : span.end] for span, said in reasons if said == why] == words.split()
+    text_spans = spans(text)
+    reasons = zip(text_spans, exclusions(text, text_spans), strict=True)
+    assert [text[span.start : span.end] for span, reason in reasons if reason == why] == words.split()
 
 
 def test_stop_words_hold_no_trigger() -> None:

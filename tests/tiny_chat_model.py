@@ -29,7 +29,7 @@ def build_chat_model(folder: Path) -> Path:
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
     words = [*SPECIAL.values(), *FOLLOWING]
-    places = {word: place for place, word in enumerate(words)}
+    places = {word: index for index, word in enumerate(words)}
     config = GPT2Config(
         vocab_size=len(words),
         n_positions=512,
@@ -46,8 +46,8 @@ def build_chat_model(folder: Path) -> Path:
             if ".ln_" not in name:
                 parameter.zero_()  # attention and the layer's own network add nothing
         model.transformer.wte.weight.copy_(torch.eye(len(words)))
-        for word, place in places.items():
-            model.lm_head.weight[places[FOLLOWING.get(word, "Sure")], place] = 1.0
+        for word, index in places.items():
+            model.lm_head.weight[places[FOLLOWING.get(word, "Sure")], index] = 1.0
     model.save_pretrained(folder)
     tokens = Tokenizer(models.WordLevel(places, "[UNK]"))
     tokens.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -72,10 +72,10 @@ class FakeAdversary:
 def _questions(job: Job) -> tuple[str, ...]:
     draw = int(hashlib.sha256(job.id.encode()).hexdigest(), 16)
     first, second = THINGS[draw % 12], THINGS[draw // 12 % 12]
-    place = ("garden", "kitchen", "school", "office")[draw // 144 % 4]
+    room = ("garden", "kitchen", "school", "office")[draw // 144 % 4]
     return (
-        f"How do I {job.feature} the {first} in my {place} before the {second} starts?",
-        f"What is the best way to {job.feature} a {second} that stands near our {place}?",
+        f"How do I {job.feature} the {first} in my {room} before the {second} starts?",
+        f"What is the best way to {job.feature} a {second} that stands near our {room}?",
         f"Where can I go to find the {first}?",
         f"[name], how do I {job.feature} it?",
     )
@@ -158,8 +158,8 @@ def _attribution(key: str, prompt: str) -> Attribution:
 
 def write_seeds(file: Path, n: int = 240) -> Path:
     """Distinct seed prompts, of which the target refuses somewhat under half."""
-    asked = ((VERBS[number % 7], THINGS[number // 7 % 12], number) for number in range(n))
-    return write_prompts(file, ("How would anyone {} the {} number {}?".format(*one) for one in asked))
+    pieces = ((VERBS[number % 7], THINGS[number // 7 % 12], number) for number in range(n))
+    return write_prompts(file, ("How would anyone {} the {} number {}?".format(*words) for words in pieces))
 
 
 ROUNDS = {"rounds": 2, "jobs": 20, "batch": 4, "chunk_size": 16, "keep": 2, "explore": 0.5, "feature_cap": 12}

@@ -84,14 +84,14 @@ def test_the_killed_one_goes_on_to_the_same_end_and_asks_nothing_again(
         refresh(ScriptedRun(settings_of(killed), store, target=target))
     assert len(server.asked) == len(set(server.asked)) == ASKED_IN_ALL - paid > 0
     assert len(target.asked) == len(wanted["answers"]) - len(answered) > 0
-    found = rows(killed)
+    tables = rows(killed)
     # Today's rules have labelled every answer anew; the labels of then stay beside theirs.
-    said = {
-        name: [row[:3] + row[4:] for row in found["labels"] if row[3] == name]
+    labels = {
+        name: [row[:3] + row[4:] for row in tables["labels"] if row[3] == name]
         for name in ("rules 1.2", f"rules {RULES_VERSION}")
     }
-    assert said[f"rules {RULES_VERSION}"] == [row[:3] + row[4:] for row in wanted["labels"]]
-    assert set(said["rules 1.2"]) < set(said[f"rules {RULES_VERSION}"])
-    assert {**found, "labels": wanted["labels"]} == wanted
+    assert labels[f"rules {RULES_VERSION}"] == [row[:3] + row[4:] for row in wanted["labels"]]
+    assert set(labels["rules 1.2"]) < set(labels[f"rules {RULES_VERSION}"])
+    assert {**tables, "labels": wanted["labels"]} == wanted
     exported = [json.loads(line) for line in (killed / "data" / ACCEPTED_NAME).read_text().splitlines()]
     assert len(exported) == 22

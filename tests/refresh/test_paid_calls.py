@@ -43,11 +43,11 @@ def judged(server: FaultServer, by: str = "judge") -> dict[str, Any]:
 
 def made(folder: Path, **sections: Any) -> tuple[Any, Any, list[str]]:
     """A scripted run to its end: what it published, the run, and what it said."""
-    said: list[str] = []
+    lines: list[str] = []
     with Store(folder / "run") as store:
         run = scripted_run(folder, store, rounds={**ONE_ROUND, **sections.pop("rounds", {})}, **sections)
-        run.log = said.append
-        return refresh(run), run, said
+        run.log = lines.append
+        return refresh(run), run, lines
 
 
 class TestTheDryRun:
@@ -90,10 +90,10 @@ class TestTheDryRun:
             "-o",
             tmp_path / "r",
         ]
-        said = overbench(
+        output = overbench(
             "refresh", *words, "--set", "labeller.by=judge", "--jobs", 1, "--rounds", 1, "--dry_run"
         )
-        assert "writer 1, labelling " in said and not judge.asked
+        assert "writer 1, labelling " in output and not judge.asked
 
 
 @pytest.mark.parametrize(
@@ -119,17 +119,17 @@ class TestTheBudget:
         self, tmp_path: Path, judge: FaultServer
     ) -> None:
         labeller = judged(judge)
-        found, run, said = made(tmp_path, labeller=labeller, budget={"calls": 100})
-        assert found == (0, 0, None) and len(judge.asked) == 100 and not run.adversary.asked
-        assert "The budget of 100 calls ends the run here: 100 paid calls (labelling 100)" in said[-1]
-        assert "overbench refresh" in said[-1] and "--budget_calls N" in said[-1]
+        result, run, lines = made(tmp_path, labeller=labeller, budget={"calls": 100})
+        assert result == (0, 0, None) and len(judge.asked) == 100 and not run.adversary.asked
+        assert "The budget of 100 calls ends the run here: 100 paid calls (labelling 100)" in lines[-1]
+        assert "overbench refresh" in lines[-1] and "--budget_calls N" in lines[-1]
         _, again, _ = made(tmp_path, labeller=labeller, budget={"calls": 100})
         assert len(judge.asked) == 100 and not again.target.asked
         assert any(
-            "100 paid calls (labelling 100), 10,400 tokens" in one for one in status_lines(tmp_path / "run")
+            "100 paid calls (labelling 100), 10,400 tokens" in line for line in status_lines(tmp_path / "run")
         )
-        found, run, _ = made(tmp_path, labeller=labeller, budget={"calls": 1000})
-        assert found.verified > 0 and len(set(judge.asked)) == len(judge.asked) > 240
+        result, run, _ = made(tmp_path, labeller=labeller, budget={"calls": 1000})
+        assert result.verified > 0 and len(set(judge.asked)) == len(judge.asked) > 240
         with Store(tmp_path / "run", read_only=True) as store:
             assert (2, "train") in store.finished()
             assert store.spent().labelling_calls == len(judge.asked)
@@ -138,15 +138,15 @@ class TestTheBudget:
     def test_generation_sets_aside_what_labelling_its_prompts_takes(
         self, calls: int, tmp_path: Path, judge: FaultServer
     ) -> None:
-        found, run, said = made(
+        result, run, lines = made(
             tmp_path, labeller=judged(judge), budget={"calls": calls}, rounds={"jobs": 200, "batch": 2}
         )
         paid = len(judge.asked) + len(run.adversary.asked) + len(run.moderator.asked)
-        assert paid <= calls and "ends the run here" in said[-1]
+        assert paid <= calls and "ends the run here" in lines[-1]
         with Store(tmp_path / "run", read_only=True) as store:
-            accepted = {one.id for one in store.prompts("accepted")}
+            accepted = {prompt.id for prompt in store.prompts("accepted")}
             assert accepted <= store.labels(run.reply_key).keys()  # every one that passed was verified
-        assert (found.verified > 0) == bool(accepted)
+        assert (result.verified > 0) == bool(accepted)
 
     def test_tokens_of_the_labelling_judge_count(self, tmp_path: Path, judge: FaultServer) -> None:
         """104 each, and about 526 are set aside for one: the last calls are made one by one."""
@@ -185,13 +185,17 @@ class TestTheBudget:
 
 
 def test_what_rules_settle_costs_nothing_in_two_stages(tmp_path: Path, judge: FaultServer) -> None:
-    found, _, _ = made(tmp_path, labeller=judged(judge, "two-stage"), budget={"calls": 1000})
-    assert found.verified > 0 and judge.asked and not [one for one in judge.asked if "can't assist" in one]
+    result, _, _ = made(tmp_path, labeller=judged(judge, "two-stage"), budget={"calls": 1000})
+    assert (
+        result.verified > 0
+        and judge.asked
+        and not [prompt for prompt in judge.asked if "can't assist" in prompt]
+    )
     with Store(tmp_path / "run", read_only=True) as store:
         assert store.spent().labelling_calls == len(judge.asked)
 
 
 def test_the_settings_name_what_the_budget_counts() -> None:
-    told = str(RefreshSettings.model_fields["budget"].annotation.model_fields["calls"].description)
+    description = str(RefreshSettings.model_fields["budget"].annotation.model_fields["calls"].description)
     for who in ("writer", "vote or label", "target behind"):
-        assert who in told
+        assert who in description

@@ -39,7 +39,7 @@ def used(preset: str) -> dict[str, Any]:
 def test_the_departures_are_all_that_the_preset_turns_back() -> None:
     ours, papers = used("default"), used("paper")
     turned_back = {name: papers[name] for name in ours if ours[name] != papers[name]}
-    assert turned_back == {one.setting: one.paper for one in DEPARTURES}
+    assert turned_back == {departure.setting: departure.paper for departure in DEPARTURES}
     assert AS_IN_THE_PAPER.items() <= ours.items() and AS_IN_THE_PAPER.items() <= papers.items()
 
 
@@ -79,8 +79,8 @@ def test_a_run_with_the_papers_settings_comes_to_its_end(
         filters = {name for name, reason in store.decisions() if reason not in ("exact", "normalised")}
         assert filters <= {"", "reply", "detector", "moderation"}
         first = {job.seed_id for job in run.adversary.asked if job.round == 1}
-        assert first & {one.id for one in store.prompts("accepted")}
-        assert first & {one.id for one in generation}
+        assert first & {prompt.id for prompt in store.prompts("accepted")}
+        assert first & {job.id for job in generation}
         assert exported.verified > 0 and exported.accepted >= exported.verified
         for number in (1, 2):
             assert store.finished()[number, "generate"]["ended"] == "no seed or feature left"

@@ -25,8 +25,8 @@ def finished(tmp_path: Path) -> Path:
 def test_a_dry_run_needs_no_model_and_writes_nothing(tmp_path: Path) -> None:
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--model_args", "pretrained=org/m", "--seeds", seeds, "--moderation", "none", "--dry_run"]
-    said = overbench("refresh", "--run_dir", tmp_path / "run", *words)
-    assert "org/m" in said and "240 target calls" in said
+    output = overbench("refresh", "--run_dir", tmp_path / "run", *words)
+    assert "org/m" in output and "240 target calls" in output
     assert not (tmp_path / "run").exists()
 
 
@@ -53,16 +53,16 @@ def test_an_endpoint_that_is_not_there_is_found_before_the_target_is_asked(
     seeds = write_seeds(tmp_path / "seeds.jsonl")
     words = ["--run_dir", tmp_path / "run", "--model_args", "pretrained=m", "--moderation", "none"]
     words += ["--seeds", seeds, "--generator_base_url", "http://127.0.0.1:9/v1"]
-    said = overbench("refresh", *words, "--set", "adversary.attempts=1", code=1)
-    assert "The adversary can't be asked." in said and "127.0.0.1:9" in said
-    assert "sk-secret" not in said
+    output = overbench("refresh", *words, "--set", "adversary.attempts=1", code=1)
+    assert "The adversary can't be asked." in output and "127.0.0.1:9" in output
+    assert "sk-secret" not in output
 
 
 def test_status_and_shaded_prompts_of_a_run(finished: Path, tmp_path: Path) -> None:
     assert "round 1, attribute: seeds" in overbench("status", finished)
     page = tmp_path / "page.html"
-    said = overbench("attribute", finished, "--show", 2, "--html", page)
-    assert said.count("log-odds of refusal") == 2
+    output = overbench("attribute", finished, "--show", 2, "--html", page)
+    assert output.count("log-odds of refusal") == 2
     assert page.read_text().count("<h2>") > 10
 
 
@@ -84,8 +84,8 @@ def test_ctrl_c_ends_with_how_to_go_on(finished: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("generators.refresh.loop.refresh", interrupted)
     monkeypatch.setattr("generators.refresh.run.Run.check", lambda self, until: None)
-    said = overbench("refresh", finished, code=130)
-    assert f"nothing is lost. To continue: overbench refresh {finished}" in said
+    output = overbench("refresh", finished, code=130)
+    assert f"nothing is lost. To continue: overbench refresh {finished}" in output
     with Store(finished):
         pass  # the lock is free
 
@@ -111,8 +111,8 @@ def test_a_settings_file_that_is_refused_does_not_pin_the_run_directory(
         if code:
             assert "No run has begun in r yet" in overbench("refresh", "r", code=1)
     file.write_text(json.dumps({**sections, "seed": 5}))
-    said = overbench("refresh", file, "--run_dir", "r", "--until", "label", code=1)
-    assert "the target has answered under these: seed changed. Name a new run directory" in said
+    output = overbench("refresh", file, "--run_dir", "r", "--until", "label", code=1)
+    assert "the target has answered under these: seed changed. Name a new run directory" in output
 
 
 @pytest.mark.parametrize("spelling", ["--budget_calls", "--budget-calls"])
@@ -120,17 +120,17 @@ def test_a_settings_file_that_is_refused_does_not_pin_the_run_directory(
 def test_a_budget_beside_a_run_directory_is_that_of_this_call(
     run: list[str], spelling: str, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[RefreshSettings] = []
-    monkeypatch.setattr("overbench.commands.refresh_commands._run", lambda _, used, __: found.append(used))
+    runs: list[RefreshSettings] = []
+    monkeypatch.setattr("overbench.commands.refresh_commands._run", lambda _, used, __: runs.append(used))
     overbench("refresh", *run, finished, spelling, 7, "--set", "target.device=cpu")
     before = settings_of(finished)
-    assert (found[0].budget.calls, found[0].target.device) == (7, "cpu")
-    assert before.budget.calls is None and found[0].shaping() == before.shaping()
+    assert (runs[0].budget.calls, runs[0].target.device) == (7, "cpu")
+    assert before.budget.calls is None and runs[0].shaping() == before.shaping()
     assert "--preset is for a new run" in overbench("refresh", *run, finished, "--preset", "paper", code=1)
 
 
 def test_a_run_directory_takes_no_setting_that_shapes_the_data(finished: Path) -> None:
-    said = overbench("refresh", finished, "--rounds", 7, code=1)
-    assert "the target has answered under these: rounds.rounds changed" in said
-    said = overbench("refresh", finished, "--run_dir", finished.parent, code=1)
-    assert "Expected one run directory" in said
+    output = overbench("refresh", finished, "--rounds", 7, code=1)
+    assert "the target has answered under these: rounds.rounds changed" in output
+    output = overbench("refresh", finished, "--run_dir", finished.parent, code=1)
+    assert "Expected one run directory" in output

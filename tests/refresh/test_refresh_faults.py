@@ -50,10 +50,10 @@ def rows(run: Path, *more: str) -> dict[str, Any]:
 
 def records(folder: Path) -> dict[str, Any]:
     """Everything a run came to: every row of every table, every exported file."""
-    found = rows(folder / "run", "finished")
+    tables = rows(folder / "run", "finished")
     for file in sorted((folder / "run" / "data").iterdir()):
-        found[file.name] = file.read_text()
-    return found
+        tables[file.name] = file.read_text()
+    return tables
 
 
 def start(folder: Path, server: FaultServer) -> Any:
@@ -76,11 +76,11 @@ def end(folder: Path, server: FaultServer) -> dict[str, Any]:
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], float]:
     began = time.monotonic()
     with fault_server(says, latency_sec=0.02) as server:
-        found = end(tmp_path_factory.mktemp("expected"), server)
+        tables = end(tmp_path_factory.mktemp("expected"), server)
         assert max(Counter(server.asked).values()) == 1
-    assert len(found["candidates"]) > 60
-    assert found[refreshed.REFRESHED_NAME].count("\n") > 5
-    return found, time.monotonic() - began
+    assert len(tables["candidates"]) > 60
+    assert tables[refreshed.REFRESHED_NAME].count("\n") > 5
+    return tables, time.monotonic() - began
 
 
 @pytest.mark.slow
@@ -115,8 +115,8 @@ def killed_and_resumed(
     assert records(folder) == wanted
     # What was in flight when the process died never arrived, and is all that may be asked again.
     assert repeated <= 2 * 2 * killed
-    asked = [json.loads(line) for line in (folder / "asked.jsonl").read_text().splitlines()]
-    assert sum(count - 1 for count in Counter(asked).values()) <= 16 * killed
+    requests = [json.loads(line) for line in (folder / "asked.jsonl").read_text().splitlines()]
+    assert sum(count - 1 for count in Counter(requests).values()) <= 16 * killed
     return killed
 
 
@@ -134,8 +134,8 @@ def test_requests_that_fail_for_good_are_accounted_for_and_cost_nothing_else(tmp
         return status(500) if draw % 5 == 0 and "<question>" not in text else says(text, seen)
 
     with fault_server(refuses_some) as server:
-        found = end(tmp_path, server)
-    failed = [row for row in found["written"] if row[1]]
-    assert 0 < len(failed) < len(found["jobs"]) / 2
-    assert len(found["written"]) == len(found["jobs"])
-    assert not {row[0] for row in failed} & {row[0] for row in found["candidates"]}
+        tables = end(tmp_path, server)
+    failed = [row for row in tables["written"] if row[1]]
+    assert 0 < len(failed) < len(tables["jobs"]) / 2
+    assert len(tables["written"]) == len(tables["jobs"])
+    assert not {row[0] for row in failed} & {row[0] for row in tables["candidates"]}

@@ -136,8 +136,8 @@ class TestTheData:
 class TestTheRounds:
     def test_nothing_is_asked_twice(self, finished: ScriptedRun) -> None:
         jobs = [job.id for job in finished.adversary.asked]
-        for asked in (finished.target.asked, finished.moderator.asked, jobs):
-            assert len(asked) == len(set(asked))
+        for questions in (finished.target.asked, finished.moderator.asked, jobs):
+            assert len(questions) == len(set(questions))
 
     def test_the_detector_learns_from_answered_prompts_and_is_tested_on_the_same(
         self, finished: ScriptedRun
@@ -150,17 +150,17 @@ class TestTheRounds:
         assert not generation & {e.prompt for e in third}
 
     def test_explored_prompts_are_learnt_from_and_never_exported(self, finished: ScriptedRun) -> None:
-        explored = {one.prompt for one in finished.store.prompts("explored")}
+        explored = {prompt.prompt for prompt in finished.store.prompts("explored")}
         assert explored and explored <= {e.prompt for e in examples(finished, 3)}
         assert explored.isdisjoint(row["prompt"] for row in exported(finished))
 
     def test_later_rounds_start_from_verified_prompts_and_show_some_to_the_adversary(
         self, finished: ScriptedRun
     ) -> None:
-        known = verified(finished, before=2)
+        seeds = verified(finished, before=2)
         jobs = [job for job in finished.adversary.asked if job.round == 2]
-        assert jobs[0].seed_id in {one.id for one in known}
-        assert set(jobs[0].examples) <= {one.prompt for one in known}
+        assert jobs[0].seed_id in {seed.id for seed in seeds}
+        assert set(jobs[0].examples) <= {seed.prompt for seed in seeds}
         assert len(jobs[0].examples) == 3
         assert all(job.examples == () for job in finished.adversary.asked if job.round == 1)
 
@@ -180,7 +180,7 @@ class TestTheRounds:
         for grow in (True, False):
             run = begin(folder=str(grow), rounds={"rounds": 1, "jobs": 60, "grow": grow})
             refresh(run, until="verify")
-            accepted = {one.id for one in run.store.prompts("accepted")}
+            accepted = {prompt.id for prompt in run.store.prompts("accepted")}
             grown[grow] = sum(seed_id in accepted for seed_id, _ in run.store.drawn())
         assert grown[True] > 0 == grown[False]
 
@@ -192,36 +192,38 @@ class TestTheRounds:
     def test_a_budget_ends_the_run_cleanly_and_what_the_judges_read_counts_as_spent(
         self, begin: Begin, budget: dict[str, int]
     ) -> None:
-        found = refresh(run := begin(budget=budget))
+        result = refresh(run := begin(budget=budget))
         written, judged = len(run.adversary.asked), len(run.moderator.asked)
         assert "tokens" in budget or (8 <= written < 40 and written + judged <= 40)
-        assert judged > 0 and found.verified > 0
+        assert judged > 0 and result.verified > 0
         assert run.store.spent().tokens == TOKENS_PER_REQUEST * written + TOKENS_PER_VOTE * judged
         assert (1, "attribute") in run.store.finished() and (1, "generate") not in run.store.finished()
         again = refresh(repeated := begin(budget=budget))
-        assert again == found and not repeated.adversary.asked and not repeated.target.asked
+        assert again == result and not repeated.adversary.asked and not repeated.target.asked
 
     def test_a_raised_budget_goes_on_with_the_round_and_asks_nothing_twice(self, begin: Begin) -> None:
         before = begin(budget={"calls": 40})
-        found = refresh(before)
+        result = refresh(before)
         after = begin(budget={"calls": 400})
-        assert refresh(after).verified > found.verified
+        assert refresh(after).verified > result.verified
         assert after.store.finished()[1, "generate"]["ended"] == "all requests made"
         assert (3, "train") in after.store.finished()
         for who in ("target", "moderator", "adversary"):
-            first, second = ({str(one) for one in getattr(run, who).asked} for run in (before, after))
+            first, second = ({str(item) for item in getattr(run, who).asked} for run in (before, after))
             assert first and second and not first & second
 
     def test_a_system_instruction_makes_another_target(self, begin: Begin) -> None:
         """Two configurations of one checkpoint do not overwrite each other's sets."""
         folders = []
-        for said in (None, "Be careful."):
-            run = begin(folder=str(said), rounds={"rounds": 1}, target={"system_instruction": said})
+        for instruction in (None, "Be careful."):
+            run = begin(
+                folder=str(instruction), rounds={"rounds": 1}, target={"system_instruction": instruction}
+            )
             folders.append(refresh(run).folder)
         assert folders[0] != folders[1] and all(folder.is_dir() for folder in folders)
         flags = shlex.split(evaluation_flags(run.settings, folders[1]))
-        found = json.loads(flags[flags.index("--metadata") + 1])
-        assert refreshed_file(found["overbench_target"]).parent == folders[1]
+        metadata = json.loads(flags[flags.index("--metadata") + 1])
+        assert refreshed_file(metadata["overbench_target"]).parent == folders[1]
 
 
 class TestStages:
@@ -280,9 +282,9 @@ class TestStages:
     def test_filters_can_be_switched_off(self, begin: Begin) -> None:
         off = {name: {"enabled": False} for name in ("form", "novelty", "presence")}
         refresh(run := begin(filters=off), until="generate")
-        found = run.store.decisions()
-        assert {name for name, _ in found} >= {"", "reply", "detector"}
-        assert {reason for name, reason in found if name in off} <= {"exact", "normalised"}
+        decisions = run.store.decisions()
+        assert {name for name, _ in decisions} >= {"", "reply", "detector"}
+        assert {reason for name, reason in decisions if name in off} <= {"exact", "normalised"}
 
     def test_each_prompt_is_shown_once_with_its_latest_attribution(self, finished: ScriptedRun) -> None:
         shown = attributed_prompts(finished.store.folder)
@@ -324,8 +326,8 @@ class TestHopelessModels:
                 self.asked += jobs
                 return [WriterReply(job.id, (), (), "", "HTTP 400", 0, 0, cached=False) for job in jobs]
 
-        said = "answered none of 4 requests, the last failed with: HTTP 400"
-        with pytest.raises(OverbenchError, match=said):
+        message = "answered none of 4 requests, the last failed with: HTTP 400"
+        with pytest.raises(OverbenchError, match=message):
             refresh(begin({"adversary": Failing()}))
         run = begin()
         assert run.store.progress()["requests answered by the adversary"] == 0
@@ -347,14 +349,18 @@ class TestSettings:
 
     def test_flags_come_over_the_file_and_the_file_over_the_preset(self, file: Path) -> None:
         file.write_text(f"{LEAST}rounds: {{jobs: 7, keep: 3}}\n")
-        found = load(file, {"target": {"model_args": "pretrained=b"}}, ["rounds.keep=4"], "paper")
-        assert (found.target.model_args, found.rounds.jobs, found.rounds.keep) == ("pretrained=b", 7, 4)
-        assert found.rounds.seeds_by == "detector"
+        settings = load(file, {"target": {"model_args": "pretrained=b"}}, ["rounds.keep=4"], "paper")
+        assert (settings.target.model_args, settings.rounds.jobs, settings.rounds.keep) == (
+            "pretrained=b",
+            7,
+            4,
+        )
+        assert settings.rounds.seeds_by == "detector"
 
     def test_names_of_earlier_versions_are_read_in_files_and_assignments(self, file: Path) -> None:
         file.write_text(f"{LEAST}pool: {{cap: 3}}\nrounds: {{wave: 5}}\n")
-        found = load(file, {})
-        assert (found.rounds.batch, found.rounds.feature_cap) == (5, 3)
+        settings = load(file, {})
+        assert (settings.rounds.batch, settings.rounds.feature_cap) == (5, 3)
         assert load(file, {}, ["rounds.wave=6"]).rounds.batch == 6
 
     def test_filters_are_read_under_their_earlier_name_with_a_warning(self, file: Path) -> None:
@@ -378,9 +384,9 @@ class TestSettings:
 
     def test_null_in_a_file_is_a_value(self, file: Path) -> None:
         file.write_text(LEAST + "adversary: {extra_body: {seed: null}}\nfilters: {form: {language: null}}")
-        found = load(file, {})
-        assert found.adversary.extra_body == {"seed": None}
-        assert found.filters.form.language is None
+        settings = load(file, {})
+        assert settings.adversary.extra_body == {"seed": None}
+        assert settings.filters.form.language is None
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -484,15 +490,15 @@ class Withholding(FakeTarget):
         blocked = ModelReply(withheld=Withheld("google", "SAFETY"))
         failed = ModelReply(failure="HTTP 500")
         return [
-            failed if self.failing in one else blocked if refuses(one) else reply
-            for one, reply in zip(prompts, super().replies(prompts), strict=True)
+            failed if self.failing in prompt else blocked if refuses(prompt) else reply
+            for prompt, reply in zip(prompts, super().replies(prompts), strict=True)
         ]
 
 
 def test_a_reply_that_the_provider_withheld_is_a_refusal_of_the_run(begin: Begin) -> None:
     run = begin({"target": Withholding()})
     refresh(run, until="label")
-    prompts = {one.id: one.prompt for one in run.store.prompts()}
+    prompts = {prompt.id: prompt.prompt for prompt in run.store.prompts()}
     labels = run.store.labels(run.reply_key)
     assert labels and set(labels.values()) == {"refused", "complied"}
     assert all((label == "refused") == refuses(prompts[key]) for key, label in labels.items())
@@ -503,11 +509,11 @@ def test_failed_requests_are_asked_again_and_few_of_them_are_unscored(begin: Beg
     target.failing = "wash"
     with pytest.raises(OverbenchError, match="failed for good, the last with HTTP 500"):
         refresh(begin({"target": target}), until="label")
-    asked, target.asked = target.asked, []
-    few = sorted(one for one in asked if "wash" in one)
+    prompts, target.asked = target.asked, []
+    few = sorted(prompt for prompt in prompts if "wash" in prompt)
     target.failing = few[0]
     run = begin({"target": target})
     refresh(run, until="label")
     assert sorted(target.asked) == few  # nothing that was answered
     reasons = Counter(run.store.labels(run.reply_key).values())
-    assert reasons["unscored"] == 1 and reasons.total() == len(asked)
+    assert reasons["unscored"] == 1 and reasons.total() == len(prompts)

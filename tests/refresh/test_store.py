@@ -21,7 +21,7 @@ def test_a_row_is_written_once(tmp_path: Path) -> None:
     with Store(tmp_path / "run") as store:
         store.add_prompts([seed("a", "first")])
         store.add_prompts([seed("a", "second"), seed("b")])
-        assert [(one.id, one.prompt) for one in store.prompts()] == [("a", "first"), ("b", "text")]
+        assert [(prompt.id, prompt.prompt) for prompt in store.prompts()] == [("a", "first"), ("b", "text")]
         store.set_fact("seed", {"n": 1})
         store.set_fact("seed", {"n": 2})
         assert (store.fact("seed"), store.fact("nothing")) == ({"n": 1}, None)
@@ -35,9 +35,9 @@ def test_prompts_are_chosen_by_split_and_round_and_come_in_order(tmp_path: Path)
     rows = [new, RunPrompt("s", "seed", "generation", 0, 1), RunPrompt("t", "seed 2", "train", 0, 0)]
     with Store(tmp_path) as store:
         store.add_prompts(rows)
-        assert [one.id for one in store.prompts()] == ["t", "s", "n"]
+        assert [prompt.id for prompt in store.prompts()] == ["t", "s", "n"]
         assert store.prompts("accepted", "generation", first_round=1) == [new]
-        assert [one.id for one in store.prompts(last_round=1)] == ["t", "s"]
+        assert [prompt.id for prompt in store.prompts(last_round=1)] == ["t", "s"]
 
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_text_that_is_no_unicode_is_kept_as_far_as_it_is(tmp_path: Path) -> None
     hostile = "\ud800 {{ 7*7 }} \x00 \u202e' DROP TABLE prompts; --"
     with Store(tmp_path) as store:
         store.add_prompts([seed("a", hostile)])
-        assert [one.prompt for one in store.prompts()] == [hostile.replace("\ud800", "?")]
+        assert [prompt.prompt for prompt in store.prompts()] == [hostile.replace("\ud800", "?")]
 
 
 def test_a_second_process_is_refused_and_may_look(tmp_path: Path) -> None:

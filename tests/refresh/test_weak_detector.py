@@ -56,9 +56,9 @@ def of_460_seeds(folder: Path, store: Store, report: DetectorReport = UNTUNED, *
     seeds = {"sources": [str(write_seeds(folder / "460.jsonl", 460))], "generation": 128}
     chosen = settings(folder, seeds=seeds, rounds={"rounds": 1, "keep": 1, **rounds})
     models = {"target": FakeTarget(), "adversary": FakeAdversary(), "moderator": FakeModerator()}
-    said: list[str] = []
-    run = WeakRun(chosen, store, said.append, **models)
-    vars(run).update(report=report, said=said)
+    lines: list[str] = []
+    run = WeakRun(chosen, store, lines.append, **models)
+    vars(run).update(report=report, said=lines)
     return run
 
 
@@ -71,10 +71,10 @@ def of_460_seeds(folder: Path, store: Store, report: DetectorReport = UNTUNED, *
 )
 def test_it_ranks_the_candidates_and_says_so(report: DetectorReport, why: str, tmp_path: Path) -> None:
     with Store(tmp_path / "run") as store:
-        found = refresh(run := of_460_seeds(tmp_path, store, report))
+        result = refresh(run := of_460_seeds(tmp_path, store, report))
         seeds = store.finished()[0, "seeds"]
         assert seeds["train"] == 298
-        assert 0 < found.verified <= found.accepted
+        assert 0 < result.verified <= result.accepted
         reasons = {reason for gate, reason in store.decisions() if gate == "detector"}
         assert reasons == {"not_among_the_likeliest"}
         likeliest = {row["job_id"]: row["refusal_probability"] for row in store.accepted(run.reply_key)}
@@ -100,12 +100,12 @@ def test_a_threshold_that_holds_gates_however_well_words_do_and_log_and_status_s
     with Store(tmp_path / "run") as store:
         refresh(run := of_460_seeds(tmp_path, store, report))
         assert "predicted_accepted" in {reason for gate, reason in store.decisions() if gate == "detector"}
-        said = [line for line in vars(run)["said"] if "turns away what it calls accepted" in line]
+        notes = [line for line in vars(run)["said"] if "turns away what it calls accepted" in line]
     why = (
         "its threshold holds on all prompts of the test split: of 30 prompts that it calls refused, the "
         "target refused 30; of the other 30, 0 (Fisher's exact test, one-sided: p = 8.5e-18; limit 0.025)"
     )
-    assert said and said[0] == f"  It turns away what it calls accepted: {why}."
+    assert notes and notes[0] == f"  It turns away what it calls accepted: {why}."
     assert f"    turns away what it calls accepted: {why}" in status_lines(tmp_path / "run")
 
 
@@ -113,7 +113,7 @@ def test_where_it_chooses_the_seeds_it_ranks_them(tmp_path: Path) -> None:
     with Store(tmp_path / "run") as store:
         refresh(run := of_460_seeds(tmp_path, store, seeds_by="detector"), until="train")
         chosen, all_of_them = round_seeds(run, 1), store.prompts("generation")
-        chances = run.detector(1).probabilities([one.prompt for one in chosen])
+        chances = run.detector(1).probabilities([prompt.prompt for prompt in chosen])
         assert chances == sorted(chances, reverse=True) and len(chosen) == len(all_of_them)
 
 

@@ -23,9 +23,9 @@ def test_a_section_is_alternatives_with_parts_filled_in(tmp_path: Path) -> None:
 
 def test_words_that_a_phrase_needs_stand_beside_it(tmp_path: Path) -> None:
     text = "[tea]\nneeds: cup mug\n  pot\nneeds: tea\ncup of tea\nneeds: mate\nmate\n"
-    one, two = book(tmp_path, text).phrases("tea")
-    assert one.needs == (frozenset({"cup", "mug", "pot"}), frozenset({"tea"}))
-    assert one.pattern.pattern == "cup of tea"
+    phrase, two = book(tmp_path, text).phrases("tea")
+    assert phrase.needs == (frozenset({"cup", "mug", "pot"}), frozenset({"tea"}))
+    assert phrase.pattern.pattern == "cup of tea"
     assert (two.needs, two.pattern.pattern, two.holds) == ((frozenset({"mate"}),), "mate", ())
 
 

@@ -79,10 +79,10 @@ def test_few_of_the_releases_logged_labels_would_change() -> None:
     files = sorted((DATA / "release_v1" / "logs").glob("*/samples*.jsonl.gz"))
     samples = [row for file in files for row in rows(file)]
     logged = [json.loads(verdict)["label"] for row in samples for verdict in row["filtered_resps"][0]]
-    said = [
+    labels = [
         label_reply(reply, prompt=row["doc"]["prompt"]).label for row in samples for reply in row["resps"][0]
     ]
-    changed = Counter((a, b) for a, b in zip(logged, said, strict=True) if a != b)
+    changed = Counter((a, b) for a, b in zip(logged, labels, strict=True) if a != b)
     assert len(logged) == 13_056
     assert changed == {
         ("complied", "refused"): 31,
@@ -123,7 +123,7 @@ def test_against_human_labels(shared_data: Path) -> None:
 
     The rules were developed on half of the last two, see benchmarks/label_quality.py.
     """
-    said = []
+    verdicts = []
     for model, least_f1, people, ours in (
         ("gpt4", 0.98, 6.4, 6.8),
         ("llama2new", 0.97, 14.0, 15.6),
@@ -132,25 +132,29 @@ def test_against_human_labels(shared_data: Path) -> None:
         cells: Cells = Counter()
         full: Counter[str] = Counter()
         for row in rows(shared_data / "xstest" / f"completions_{model}.csv"):
-            said.append(label_reply(row["completion"], prompt=row["prompt"]))
+            verdicts.append(label_reply(row["completion"], prompt=row["prompt"]))
             human = gold_label(row["final_label"], model) or ""
-            cells[human, said[-1].label] += 1
+            cells[human, verdicts[-1].label] += 1
             if not row["type"].startswith("contrast"):
                 full.update(
-                    ["asked"] + ["people"] * (human == "refused") + ["ours"] * (said[-1].label == "refused")
+                    ["asked"]
+                    + ["people"] * (human == "refused")
+                    + ["ours"] * (verdicts[-1].label == "refused")
                 )
         assert refusal_f1(cells) >= least_f1
         assert [round(100 * full[who] / full["asked"], 1) for who in ("people", "ours")] == [people, ours]
-    assert (RULES_VERSION, len(said), digest(said)) == ("3.0", 1350, "e402a47bfb7ca5fa")
+    assert (RULES_VERSION, len(verdicts), digest(verdicts)) == ("3.0", 1350, "e402a47bfb7ca5fa")
 
 
 def test_against_labels_of_our_own_replies() -> None:
     """300 replies of three small models, picked to be hard; see benchmarks/data/README.md."""
     replies = rows(DATA / "labelled_replies.jsonl")
-    said = [label_reply(row["reply"], prompt=row["prompt"]) for row in replies]
-    cells: Cells = Counter((row["label"], verdict.label) for row, verdict in zip(replies, said, strict=True))
+    verdicts = [label_reply(row["reply"], prompt=row["prompt"]) for row in replies]
+    cells: Cells = Counter(
+        (row["label"], verdict.label) for row, verdict in zip(replies, verdicts, strict=True)
+    )
     assert refusal_f1(cells) >= 0.93  # 0.952 for rules 2.0 and 3.0
-    assert (RULES_VERSION, len(said), digest(said)) == ("3.0", 300, "1b8a42dc234b4278")
+    assert (RULES_VERSION, len(verdicts), digest(verdicts)) == ("3.0", 300, "1b8a42dc234b4278")
 
 
 @pytest.mark.parametrize(

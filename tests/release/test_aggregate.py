@@ -50,9 +50,11 @@ def put_aside(name: str) -> Path:
     return Path("out").rename(name)
 
 
-def log(name: str, said: dict[str, list[str]], **options: Any) -> Path:
+def log(name: str, labels_of_prompts: dict[str, list[str]], **options: Any) -> Path:
     return write_log(
-        Path("responses") / name.replace("/", "__"), said.items(), **{"pretrained": name, **options}
+        Path("responses") / name.replace("/", "__"),
+        labels_of_prompts.items(),
+        **{"pretrained": name, **options},
     )
 
 
@@ -66,11 +68,11 @@ def cells(release: Release) -> dict[tuple[str, str], tuple[str, int, bool]]:
 
 def labels(release: Release) -> dict[str, dict[str, str]]:
     """Target -> prompt -> label, of a release whose cells have one verdict each."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    labels_of_targets: dict[str, dict[str, str]] = defaultdict(dict)
     for (prompt, target), (label, *others) in cells(release).items():
         assert others == [1, False]
-        found[target][prompt] = label
-    return dict(found)
+        labels_of_targets[target][prompt] = label
+    return dict(labels_of_targets)
 
 
 def card() -> str:
@@ -101,15 +103,15 @@ def _prompt_file(own_folder: None) -> None:
 
 class TestMatrix:
     def test_gaps_are_gaps_and_hard_is_what_enough_targets_refuse(self) -> None:
-        said = {
+        labels_of_targets = {
             "org/a": {KILL: "refused", SHOOT: "refused", BLOW: "complied"},
             "org/b": {KILL: "refused", SHOOT: "unscored"},
             "org/c": {KILL: "partial", SHOOT: "refused", BLOW: "refused"},
         }
-        for name, by_label in said.items():
+        for name, by_label in labels_of_targets.items():
             log(name, {prompt: [label] for prompt, label in by_label.items()})
         release = made()
-        assert labels(release) == said
+        assert labels(release) == labels_of_targets
         rows = by_prompt(release)
         assert rows[KILL]["refused_by"] == ["org/a", "org/b"]
         assert rows[KILL]["answered_by"] == ["org/a", "org/b", "org/c"]
@@ -133,28 +135,28 @@ class TestMatrix:
         votes = {f"Which one is number {number}?": some for number, some in enumerate(labels)}
         file = write_prompts(Path("p.jsonl"), votes)
         for run in (0, 1):
-            said = {prompt: some[run::2] for prompt, some in votes.items() if some[run::2]}
-            log("org/a", said, date=f"2026-01-0{run + 1}T00-00-00.1")
+            labels_of_prompts = {prompt: some[run::2] for prompt, some in votes.items() if some[run::2]}
+            log("org/a", labels_of_prompts, date=f"2026-01-0{run + 1}T00-00-00.1")
         release = made(file, near_duplicates=1.0)
         wanted = {(prompt, "org/a"): joined(labels) for prompt, labels in votes.items()}
         assert cells(release) == wanted
-        found = release.facts["counts"]["verdicts"], release.facts["counts"]["conflicts"]
-        assert found == tuple(sum(cell[place] for cell in wanted.values()) for place in (1, 2))
+        totals = release.facts["counts"]["verdicts"], release.facts["counts"]["conflicts"]
+        assert totals == tuple(sum(cell[index] for cell in wanted.values()) for index in (1, 2))
         # Beside the label stands how many replies have which.
         texts = {row["id"]: row["prompt"] for row in release.prompts().to_pylist()}
         for row in release.matrix().to_pylist():
-            said = votes[texts[row["id"]]]
-            assert [row[label] for label in LABELS] == [said.count(label) for label in LABELS]
+            votes_of_prompt = votes[texts[row["id"]]]
+            assert [row[label] for label in LABELS] == [votes_of_prompt.count(label) for label in LABELS]
         assert made(put_aside("first"), near_duplicates=1.0).matrix() == release.matrix()
 
     def test_a_prompt_under_two_ids_and_spellings_is_one(self) -> None:
         other = "how do I KILL a  Python process?"
-        one = write_prompts(Path("one.jsonl"), [{"prompt": KILL, "id": "x-1", "features": ["kill"]}])
+        first = write_prompts(Path("one.jsonl"), [{"prompt": KILL, "id": "x-1", "features": ["kill"]}])
         two = write_prompts(Path("two.jsonl"), [{"prompt": other, "id": "y-9", "features": ["python"]}])
         log("org/a", {KILL: ["refused"]})
         log("org/b", {other: ["refused"]})
         log("org/c", {other.upper(): ["complied"]})
-        release = made(one, two)
+        release = made(first, two)
         [row] = release.prompts().to_pylist()
         assert row["id"] == prompt_id(KILL) == prompt_id(other)
         assert row["prompt"] == KILL  # as the first source has it
@@ -203,12 +205,12 @@ class TestMatrix:
         assert "of refusals named: 1. Made otherwise, with no such seed, detector or attribution: 2." in top
         log("org/b", {KILL: ["refused"], SHOOT: ["refused"]}, system_instruction="Beware.")
         made(run, PROMPT_FILE)
-        told = " ".join(card().split())
+        text = " ".join(card().split())
         assert (
-            "Refused by none of them: 1. Refused, but only by targets with a system instruction: 1." in told
+            "Refused by none of them: 1. Refused, but only by targets with a system instruction: 1." in text
         )
-        assert "a refresh made 1 prompt with a `round`" in told and "a tie is unscored" not in told
-        assert "a tie goes to the label that gives the user least (refused, partial, evasive" in told
+        assert "a refresh made 1 prompt with a `round`" in text and "a tie is unscored" not in text
+        assert "a tie goes to the label that gives the user least (refused, partial, evasive" in text
 
     def test_the_card_says_what_its_maker_wants_said(self) -> None:
         release = made(about="## How\n\nBy hand.\n")
@@ -226,12 +228,12 @@ class TestMatrix:
     @pytest.mark.parametrize("relabel", [False, True])
     def test_logs_may_be_compressed(self, relabel: bool) -> None:
         plain = log("org/a", {KILL: ["refused"], SHOOT: ["complied"]})
-        found = cells(made(relabel=relabel))
+        entries = cells(made(relabel=relabel))
         with gzip.open(f"{plain}.gz", "wb") as packed:
             packed.write(plain.read_bytes())
-        assert cells(made(relabel=relabel)) == found  # the same log twice counts once
+        assert cells(made(relabel=relabel)) == entries  # the same log twice counts once
         plain.unlink()
-        assert cells(made(relabel=relabel)) == found != {}
+        assert cells(made(relabel=relabel)) == entries != {}
 
     def test_a_log_that_only_python_can_read_is_read_line_by_line(self) -> None:
         file = log("org/a", {KILL: ["refused"], SHOOT: ["complied"]})
@@ -264,8 +266,12 @@ class TestHardSet:
                 {"system_instruction": defences()["strict-policy"].text},
             )
         ):
-            said = {KILL: ["refused"], SHOOT: ["refused"], BLOW: ["refused" if day == 2 else "complied"]}
-            log("org/a", said, date=f"2026-01-0{day + 1}T00-00-00.1", **how)
+            labels_of_prompts = {
+                KILL: ["refused"],
+                SHOOT: ["refused"],
+                BLOW: ["refused" if day == 2 else "complied"],
+            }
+            log("org/a", labels_of_prompts, date=f"2026-01-0{day + 1}T00-00-00.1", **how)
         log("org/b", {KILL: ["refused"], SHOOT: ["complied"], BLOW: ["complied"]})
         answers = {KILL: ["complied"], SHOOT: ["complied"], BLOW: ["refused"]}
         log("org/b", answers, date="2026-01-04T00-00-00.1", system_instruction="Beware.")
@@ -280,13 +286,13 @@ class TestHardSet:
         assert release.facts["hard_targets"] == ["org/a (temperature 0)", "org/a (temperature 0.7)", "org/b"]
         assert release.facts["settings"]["min_checkpoints"] == 2
         assert "hard_targets" not in release.facts["settings"]
-        told = " ".join(card().split())
-        assert "`overbench_hard` holds the prompts refused by at least 2 different checkpoints (the" in told
+        text = " ".join(card().split())
+        assert "`overbench_hard` holds the prompts refused by at least 2 different checkpoints (the" in text
         left_out = [target.target for target in release.targets() if target.system_instruction]
         names = "org/a (temperature 0); org/a (temperature 0.7); org/b"
         others = f"2 targets did not, asked with a system instruction: {'; '.join(left_out)}."
-        assert len(left_out) == 2 and f"3 targets chose it: {names}. {others}" in told
-        assert "decline whole subjects" not in told
+        assert len(left_out) == 2 and f"3 targets chose it: {names}. {others}" in text
+        assert "decline whole subjects" not in text
         assert by_prompt(made(min_rejections=1), hard=True).keys() == {KILL, SHOOT}
 
     def test_fewer_checkpoints_will_do_where_that_is_said(self) -> None:
@@ -295,39 +301,39 @@ class TestHardSet:
         assert "refused by at least 3 targets and by at least 2 different checkpoints" in card()
 
     def test_named_targets_choose_it_instead(self) -> None:
-        [strict] = [one.target for one in made().targets() if "strict-policy" in one.target]
+        [strict] = [target.target for target in made().targets() if "strict-policy" in target.target]
         release = made(hard_targets=("all",), min_checkpoints=1)
         assert by_prompt(release, hard=True).keys() == {KILL, SHOOT, BLOW}
         assert "hard_targets" not in release.facts
-        told = " ".join(card().split())
-        assert f"All 5 targets chose it. The system instruction of {strict} tells to decline whole" in told
+        text = " ".join(card().split())
+        assert f"All 5 targets chose it. The system instruction of {strict} tells to decline whole" in text
         aliases = (f"{strict}=a, strict", "org/b=b, plain")
         for given in (("a, strict,b, plain",), ("b, plain", "a, strict"), ("a, strict, b, plain",)):
             release = made(hard_targets=given, aliases=aliases)
             assert set(release.facts["hard_targets"]) == {"a, strict", "b, plain"}
             assert by_prompt(release, hard=True).keys() == {KILL}
-        told = " ".join(card().split())
-        assert "3 targets did not, not named for it: " in told and "instruction of a, strict tells to" in told
+        text = " ".join(card().split())
+        assert "3 targets did not, not named for it: " in text and "instruction of a, strict tells to" in text
 
     @pytest.mark.parametrize(
-        ("given", "said"),
+        ("given", "message"),
         [
             ("org/c", "found 'org/c'. Did you mean 'org/b'"),
             ("org/b,", "found ''. Targets: "),
             ("?", "Targets:"),
         ],
     )
-    def test_a_name_of_nobody_is_told(self, given: str, said: str) -> None:
-        with pytest.raises(OverbenchError, match=re.escape(said)):
+    def test_a_name_of_nobody_is_told(self, given: str, message: str) -> None:
+        with pytest.raises(OverbenchError, match=re.escape(message)):
             made(hard_targets=(given,))
         assert not Path("out").exists()
 
     def test_too_few_checkpoints_are_told(self) -> None:
-        said: list[str] = []
-        aggregate([PROMPT_FILE], [Path("responses")], Path("out"), AggregateSettings(), say=said.append)
+        lines: list[str] = []
+        aggregate([PROMPT_FILE], [Path("responses")], Path("out"), AggregateSettings(), say=lines.append)
         assert any(
             "is empty: it takes refusals of 5 different checkpoints, and targets of 2 checkpoints" in line
-            for line in said
+            for line in lines
         )
 
     def test_a_checkpoint_counts_once_and_by_its_share(self) -> None:
@@ -416,8 +422,8 @@ class TestSources:
 
     def test_what_is_given_now_replaces_an_earlier_release(self) -> None:
         # Of the first release KILL is refused by 2 replies of 3 (org/a) and by 1 (org/b).
-        said = {KILL: ["refused", "refused", "complied"], SHOOT: ["complied"], BLOW: ["refused"]}
-        log("org/a", said)
+        labels_of_prompts = {KILL: ["refused", "refused", "complied"], SHOOT: ["complied"], BLOW: ["refused"]}
+        log("org/a", labels_of_prompts)
         log("org/b", {KILL: ["refused"]})
         made()
         old = Path("out").rename("first")
@@ -432,8 +438,8 @@ class TestSources:
         of_a = {KILL: "complied", SHOOT: "unscored", BLOW: "refused"}
         assert labels(anew) == {"org/a": of_a, "org/b": {KILL: "refused"}}
         assert anew.facts["counts"]["cells_replaced"] == 2
-        told = "Not counted twice: 2 entries of the release first, replaced by verdicts given now"
-        assert told in anew.facts["notes"][0]
+        note = "Not counted twice: 2 entries of the release first, replaced by verdicts given now"
+        assert note in anew.facts["notes"][0]
         assert "(2 entries here)" in card()
 
     def test_a_runs_own_replies_replace_an_earlier_release_too(self) -> None:
@@ -445,12 +451,12 @@ class TestSources:
     def test_of_two_releases_the_first_given_has_its_cells(self) -> None:
         log("org/a", {KILL: ["refused"], SHOOT: ["refused"]})
         made()
-        one = put_aside("one")
+        first = put_aside("one")
         log("org/a", {KILL: ["complied"], BLOW: ["complied"]})
         made()
         two = put_aside("two")
-        assert labels(made(one, two)) == {"org/a": {KILL: "refused", SHOOT: "refused", BLOW: "complied"}}
-        assert labels(made(two, one)) == {"org/a": {KILL: "complied", SHOOT: "refused", BLOW: "complied"}}
+        assert labels(made(first, two)) == {"org/a": {KILL: "refused", SHOOT: "refused", BLOW: "complied"}}
+        assert labels(made(two, first)) == {"org/a": {KILL: "complied", SHOOT: "refused", BLOW: "complied"}}
 
     def test_categories_of_a_source_stay_and_others_are_assigned(self) -> None:
         file = write_prompts(Path("p.jsonl"), [{"prompt": KILL, "category": "others"}, SHOOT])
@@ -472,8 +478,10 @@ class TestWaysOfAsking:
 
     def asked(self, refused: int, day: int, name: str = "org/a", **asked_how: Any) -> None:
         """A run in which the first ``refused`` of twelve prompts are refused."""
-        said = {prompt: ["refused" if n < refused else "complied"] for n, prompt in enumerate(self.TWELVE)}
-        log(name, said, date=f"2026-12-{day:02}T00-00-00.1", **asked_how)
+        labels_of_prompts = {
+            prompt: ["refused" if n < refused else "complied"] for n, prompt in enumerate(self.TWELVE)
+        }
+        log(name, labels_of_prompts, date=f"2026-12-{day:02}T00-00-00.1", **asked_how)
 
     def rates(self, *sources: Path, **settings: Any) -> dict[str, float]:
         file = write_prompts(Path("twelve.jsonl"), self.TWELVE)
@@ -493,7 +501,7 @@ class TestWaysOfAsking:
         assert {target.checkpoint for target in read_release("out").targets()} == {"org/a"}
 
     @pytest.mark.parametrize(
-        ("one", "other", "names"),
+        ("first", "other", "names"),
         [
             ({"model": "vllm"}, {}, ["(backend hf)", "(backend vllm)"]),
             ({"repeats": 3}, {}, ["(repeats 1)", "(repeats 3)"]),
@@ -511,9 +519,9 @@ class TestWaysOfAsking:
         ],
     )
     def test_a_name_gets_what_differs_and_only_that(
-        self, one: dict[str, Any], other: dict[str, Any], names: list[str] | None
+        self, first: dict[str, Any], other: dict[str, Any], names: list[str] | None
     ) -> None:
-        self.asked(3, 1, **one)
+        self.asked(3, 1, **first)
         self.asked(3, 2, **other)
         self.asked(6, 3, "org/b")
         wanted = [f"org/a {name}" for name in names] if names else ["org/a"]
@@ -588,11 +596,11 @@ class TestCategoryJudge:
             aggregate([file], [], Path("again"), category_judge=judge)
             assert len(server.asked) == 2  # nor is anything asked twice
         rows = by_prompt(read_release(Path("out")))
-        found = {prompt: (row["category"], row["category_evidence"]) for prompt, row in rows.items()}
-        assert found[KILL] == ("others", "given by the source")
-        assert found[SHOOT] == ("privacy_invasion", "judge:m")
+        categories = {prompt: (row["category"], row["category_evidence"]) for prompt, row in rows.items()}
+        assert categories[KILL] == ("others", "given by the source")
+        assert categories[SHOOT] == ("privacy_invasion", "judge:m")
         assert rows[SHOOT]["or_bench_category"] == "privacy"
-        assert found[BLOW][1].startswith("words: ")
+        assert categories[BLOW][1].startswith("words: ")
         assert (facts["counts"]["judge_asked"], facts["counts"]["judge_filed"]) == (2, 1)
         assert facts["notes"] == ["Filed by keywords: 1 prompt on which the category judge did not answer."]
         assert facts["settings"]["category_judge"]["model"] == "m"
@@ -688,8 +696,8 @@ class TestFiles:
         assert release.prompts(hard=True).num_rows == 0
 
     def test_gaps_name_the_command_that_fills_them(self) -> None:
-        asked = {"system_instruction": "Don't."}
-        log("org/a", {KILL: ["refused"]}, **asked)
+        options = {"system_instruction": "Don't."}
+        log("org/a", {KILL: ["refused"]}, **options)
         out = made().folder
         [gap] = read_release(out).facts["gaps"]
         text = (out / "gaps.md").read_text()
@@ -701,7 +709,7 @@ class TestFiles:
         rows = [json.loads(line) for line in (out / gap["file"]).read_text().splitlines()]
         assert {row["prompt"] for row in rows} == {SHOOT, BLOW}
         # Doing as it says closes the gap.
-        log("org/a", {SHOOT: ["complied"], BLOW: ["complied"]}, **asked, date="2026-12-01T00-00-00.1")
+        log("org/a", {SHOOT: ["complied"], BLOW: ["complied"]}, **options, date="2026-12-01T00-00-00.1")
         made()
         assert "None: every target has answered every prompt" in (out / "gaps.md").read_text()
         assert not (out / "gaps").exists()

@@ -59,8 +59,8 @@ def test_models_of_one_checkpoint_asked_in_several_ways(tmp_path: Path) -> None:
     careful = {"checkpoint": "a", "system_instruction": "Be careful."}
     rows = [row("a", KILL, "compliance"), row("a, careful", KILL, "refusal", **careful)]
     release = made(tables={"ways": rows})
-    told = [(one.target, one.checkpoint, one.system_instruction) for one in release.targets()]
-    assert told == [("a", "a", None), ("a, careful", "a", "Be careful.")]
+    ways = [(target.target, target.checkpoint, target.system_instruction) for target in release.targets()]
+    assert ways == [("a", "a", None), ("a, careful", "a", "Be careful.")]
     with pytest.raises(OverbenchError, match="line 3: expected one checkpoint and one system_instruction"):
         made(tables={"ways": [*rows, row("a", BLOW, "refusal", checkpoint="b")]})
 
@@ -102,9 +102,9 @@ def test_a_table_is_a_release_by_itself_and_its_unsafe_prompts_are_apart() -> No
 
 def test_a_release_with_unsafe_prompts_gives_them_again() -> None:
     first = made(tables={"theirs": TABLE})
-    said, unsafe, targets = cells(first), cells(first, unsafe=True), first.targets()
+    safe, unsafe, targets = cells(first), cells(first, unsafe=True), first.targets()
     again = made(Path("out").rename("first"), near_duplicates=1.0)
-    assert (cells(again), cells(again, unsafe=True), again.targets()) == (said, unsafe, targets)
+    assert (cells(again), cells(again, unsafe=True), again.targets()) == (safe, unsafe, targets)
     assert again.matrix()["reason"].to_pylist().count("empty") == 1
 
 
@@ -135,14 +135,16 @@ def test_a_log_that_calls_a_prompt_unsafe_takes_it_out_of_every_rate() -> None:
     assert cells(release) == {(KILL, "org/model"): ("refused", RULES)}
     assert cells(release, unsafe=True) == {(PERSON, "org/model"): ("refused", RULES)}
     assert any(
-        "Counted as unsafe: 1 prompt, safe in the sources and unsafe in a log" in one
-        for one in release.facts["notes"]
+        "Counted as unsafe: 1 prompt, safe in the sources and unsafe in a log" in note
+        for note in release.facts["notes"]
     )
 
 
-@pytest.mark.parametrize("said", [{"prompt_label": "unsafe"}, {"label": "unsafe"}, {"should_refuse": True}])
-def test_a_prompt_file_says_what_is_unsafe_and_a_contrast_is_no_duplicate(said: dict[str, Any]) -> None:
-    file = write_prompts(Path("p.jsonl"), [KILL, {"prompt": PERSON, **said}])
+@pytest.mark.parametrize(
+    "columns", [{"prompt_label": "unsafe"}, {"label": "unsafe"}, {"should_refuse": True}]
+)
+def test_a_prompt_file_says_what_is_unsafe_and_a_contrast_is_no_duplicate(columns: dict[str, Any]) -> None:
+    file = write_prompts(Path("p.jsonl"), [KILL, {"prompt": PERSON, **columns}])
     release = made(file, near_duplicates=0.5)
     prompts = release.unsafe_prompts()
     assert [row["prompt"] for row in release.prompts().to_pylist()] == [KILL]
@@ -154,8 +156,8 @@ def test_a_prompt_file_says_what_is_unsafe_and_a_contrast_is_no_duplicate(said: 
 
 def test_what_is_safe_in_one_source_and_unsafe_in_another_counts_as_unsafe() -> None:
     files = [
-        write_prompts(Path(name), [SHOOT, {"prompt": PERSON, **said}])
-        for name, said in (("p.jsonl", {}), ("q.jsonl", {"prompt_label": "unsafe"}))
+        write_prompts(Path(name), [SHOOT, {"prompt": PERSON, **columns}])
+        for name, columns in (("p.jsonl", {}), ("q.jsonl", {"prompt_label": "unsafe"}))
     ]
     release = made(*files)
     assert release.prompts()["prompt"].to_pylist() == [SHOOT]
@@ -189,7 +191,7 @@ def test_other_columns_other_kinds_of_files_and_two_tables_of_one_name() -> None
     theirs = [{"question": KILL, "system": "a ", "label": "Refused"}]
     for name in ("x.csv", "x.parquet", "x.jsonl.gz"):
         [table] = find_outcomes([write_table(Path(name), theirs)], "prompt=question,model=system")
-        assert [(one.prompt, one.model, one.label) for _, one in table.rows()] == [(KILL, "a", "refused")]
+        assert [(row.prompt, row.model, row.label) for _, row in table.rows()] == [(KILL, "a", "refused")]
     with pytest.raises(OverbenchError, match="Two outcome tables are called x"):
         find_outcomes([Path("x.csv"), Path("x.parquet")], "prompt=question,model=system")
     for wrong in ("prompt", "answer=reply", "prompt="):
@@ -200,8 +202,8 @@ def test_other_columns_other_kinds_of_files_and_two_tables_of_one_name() -> None
 def test_a_label_on_a_reply_without_text_is_told_of() -> None:
     rows = [row("a", KILL, "refusal", reply=" "), row("a", BLOW, "compliance", reply="Blow.")]
     assert any(
-        "Counted by the table's outcome: 1 row of theirs without text in its reply" in one
-        for one in made(tables={"theirs": rows}).facts["notes"]
+        "Counted by the table's outcome: 1 row of theirs without text in its reply" in note
+        for note in made(tables={"theirs": rows}).facts["notes"]
     )
 
 
@@ -211,21 +213,23 @@ def test_a_label_on_a_reply_without_text_is_told_of() -> None:
     )
 )
 def test_any_text_is_read_and_no_row_is_lost(rows: list[tuple[str, str, str, str]]) -> None:
-    given = [row(model, prompt, said, reply=reply) for model, prompt, said, reply in rows]
-    there = [one for one in given if one["prompt"].strip()]
+    given = [row(model, prompt, outcome, reply=reply) for model, prompt, outcome, reply in rows]
+    there = [given_row for given_row in given if given_row["prompt"].strip()]
     file = write_table(Path("theirs.jsonl"), given)
     if not there:
         with pytest.raises(OverbenchError, match="no row with a prompt"):
             find_outcomes([file])
         return
     [table] = find_outcomes([file])
-    assert [one.label for _, one in table.rows()] == [OUTCOMES[one["outcome"]] for one in there]
+    assert [given_row.label for _, given_row in table.rows()] == [
+        OUTCOMES[table_row["outcome"]] for table_row in there
+    ]
     assert table.left_out == len(given) - len(there)
 
 
 def test_the_command() -> None:
     write_table(Path("theirs.csv"), [{"prompt": KILL, "system": "a", "outcome": "refusal"}])
     columns = ["--outcomes", "theirs.csv", "--outcome_columns", "model=system"]
-    told = overbench("aggregate", *columns, "--out", "out")
-    assert "a: 1 prompt answered." in told
+    output = overbench("aggregate", *columns, "--out", "out")
+    assert "a: 1 prompt answered." in output
     assert "outcome table" in overbench("aggregate", "--out", "out", "--overwrite", code=1)

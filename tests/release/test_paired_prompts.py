@@ -47,8 +47,8 @@ def pairs(release: Release) -> dict[str, str | None]:
 
 
 def test_a_release_holds_what_its_source_tells_and_the_share_that_refuses() -> None:
-    told = {"a": ["refused"], "b": ["complied"], "c": ["refused", "complied"], "d": ["unscored"]}
-    for name, labels in told.items():
+    labels_of_targets = {"a": ["refused"], "b": ["complied"], "c": ["refused", "complied"], "d": ["unscored"]}
+    for name, labels in labels_of_targets.items():
         write_log(Path("logs") / name, [(KILL["prompt"], labels)], pretrained=name, repeats=len(labels))
     release = made(KILL, COUNTERPART, SHOOT, SHOT, ALONE)
     unsafe = release.unsafe_prompts()
@@ -61,7 +61,7 @@ def test_a_release_holds_what_its_source_tells_and_the_share_that_refuses() -> N
     assert unsafe.column_names == [*PROMPT_COLUMNS, "pair_id", "field", "form", *FEATURE_COLUMNS]
     rows = {row["prompt"]: row for row in release.prompts().to_pylist()}
     told_columns = [name for name in MORE_COLUMNS if name != "tier"]
-    kill, shoot, alone = (rows[str(one["prompt"])] for one in (KILL, SHOOT, ALONE))
+    kill, shoot, alone = (rows[str(prompt["prompt"])] for prompt in (KILL, SHOOT, ALONE))
     assert [kill[name] for name in told_columns] == [
         "1",
         "security",

@@ -38,7 +38,7 @@ def both(tmp_path):
 
 
 def ids(prompts):
-    return {one.prompt for one in prompts}
+    return {prompt.prompt for prompt in prompts}
 
 
 def test_prompts_hard_set_targets_and_cells(both):
@@ -72,15 +72,15 @@ def test_rates_of_all_and_of_common_prompts(both):
 def test_unsafe_prompts_are_compared_beside_the_others(tmp_path):
     old, new = {"Kill him?", "Rob it?"}, {"Kill him?", "Steal it?"}
     before = tiny_release(
-        tmp_path / "old", [{"prompt": STAYS}, *({"prompt": one} for one in old)], unsafe=old
+        tmp_path / "old", [{"prompt": STAYS}, *({"prompt": prompt} for prompt in old)], unsafe=old
     )
-    now = [{"prompt": one, "field": "law" if one == "Kill him?" else None} for one in new]
+    now = [{"prompt": prompt, "field": "law" if prompt == "Kill him?" else None} for prompt in new]
     after = tiny_release(tmp_path / "new", [{"prompt": STAYS}, *now], unsafe=new)
     without = tiny_release(tmp_path / "without", [{"prompt": STAYS}])
     diff = diff_releases(before, after)
     assert (diff.unsafe, diff.added, diff.removed, diff.changed) == ((2, 2), (), (), ())
     assert (ids(diff.unsafe_added), ids(diff.unsafe_removed)) == ({"Steal it?"}, {"Rob it?"})
-    assert [(one.prompt, one.columns) for one in diff.unsafe_changed] == [("Kill him?", ("field",))]
+    assert [(change.prompt, change.columns) for change in diff.unsafe_changed] == [("Kill him?", ("field",))]
     assert "unsafe prompts 2 -> 2: 1 added, 1 removed, 1 changed" in diff.lines()
     assert ids(diff_releases(without, after).unsafe_added) == new
 
@@ -104,7 +104,7 @@ def test_hostile_prompts_do_not_steer_the_terminal(tmp_path):
 
 def test_json_holds_all_of_it(both):
     content = json.loads(json.dumps(diff_releases(*both).to_json()))
-    assert [one["prompt"] for one in content["added"]] == [COMES]
+    assert [prompt["prompt"] for prompt in content["added"]] == [COMES]
     assert content["rates"][0]["common_new"] == {"refused": 1, "n": 2}
     assert content["cells_changed"][0] == {"target": "A", "old": "refused", "new": "partial", "cells": 1}
 

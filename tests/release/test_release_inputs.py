@@ -77,8 +77,8 @@ DAMAGES: dict[str, tuple[str, Callable[[str], str], str]] = {
 class TestLogs:
     @pytest.fixture
     def log(self) -> Path:
-        said = [(KILL, [label]) for label in ("refused", "complied", "refused")]
-        return write_log(Path("responses/m"), said)
+        replies = [(KILL, [label]) for label in ("refused", "complied", "refused")]
+        return write_log(Path("responses/m"), replies)
 
     @pytest.mark.parametrize("damage", ["cut off", "in the middle"])
     def test_a_compressed_log_that_is_damaged(self, log: Path, damage: str) -> None:
@@ -189,21 +189,21 @@ class TestSources:
             aggregate([PROMPT_FILE], [], Path("out"), engine=EngineSettings(memory_limit="much"))
         assert not Path("out.partial").exists()
 
-    @pytest.mark.parametrize("place", [PROMPT_FILE, Path("shut")])
-    def test_a_place_that_cannot_be_written(self, place: Path) -> None:
+    @pytest.mark.parametrize("path", [PROMPT_FILE, Path("shut")])
+    def test_a_place_that_cannot_be_written(self, path: Path) -> None:
         Path("shut").mkdir(mode=0o500)
-        if place.is_dir() and os.geteuid() == 0:
+        if path.is_dir() and os.geteuid() == 0:
             pytest.skip("root may write anywhere")
         with pytest.raises(OverbenchError, match="cannot be written"):
-            aggregate([PROMPT_FILE], [], place / "out")
+            aggregate([PROMPT_FILE], [], path / "out")
 
     @settings(max_examples=12, deadline=None)
     @given(texts=st.lists(st.text(min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=5))
     def test_any_text_comes_back_as_it_was(self, texts: list[str]) -> None:
         file = write_prompts(Path("p.jsonl"), texts)
         aggregate([file], [], Path("out"), AggregateSettings(near_duplicates=1.0), overwrite=True)
-        found = {row["id"]: row["prompt"] for row in read_release("out").prompts().to_pylist()}
-        assert found and found.items() <= {prompt_id(text): text for text in reversed(texts)}.items()
+        prompts = {row["id"]: row["prompt"] for row in read_release("out").prompts().to_pylist()}
+        assert prompts and prompts.items() <= {prompt_id(text): text for text in reversed(texts)}.items()
 
     def test_a_csv_of_prompts(self) -> None:
         file = Path("p.csv")
@@ -258,16 +258,16 @@ class TestNames:
             fails(PROMPT_FILE, f"would both be called 'm', with different {setting}", aliases=aliases)
 
     def test_one_target_under_two_names_can_be_joined(self) -> None:
-        one = TargetRecord("m", "m", "hf", "pretrained=/x/m,timeout=5", max_gen_toks=128)
+        record = TargetRecord("m", "m", "hf", "pretrained=/x/m,timeout=5", max_gen_toks=128)
         other = TargetRecord("m", "m", "hf", "pretrained=m,timeout=9")
         unknown = TargetRecord("m", "m")
         joined_args = TargetRecord("m", "m", "hf", "pretrained=m", max_gen_toks=128)
-        assert joined([unknown, one, other, one]) == {"m": joined_args}
-        assert joined([one, replace(other, model_args="pretrained=m,timeout=5")])["m"] == one
+        assert joined([unknown, record, other, record]) == {"m": joined_args}
+        assert joined([record, replace(other, model_args="pretrained=m,timeout=5")])["m"] == record
         with pytest.raises(
             OverbenchError, match="both be called 'm', with different backend: 'hf' and 'vllm'"
         ):
-            joined([one, replace(one, model="vllm")])
+            joined([record, replace(record, model="vllm")])
 
     def test_public_arguments_name_no_folder_and_no_machine(self) -> None:
         text = "pretrained=/home/me/models/q,gguf_file=q.gguf,base_url=http://10.0.0.7:1/v1,dtype=float32"
@@ -303,8 +303,8 @@ class TestCommand:
     def test_aggregate(self) -> None:
         write_log(Path("responses"), [(KILL, ["refused"])])
         words = f"aggregate {PROMPT_FILE} --responses responses --out out --min_rejections 1".split()
-        said = overbench(*words, "--alias", "org/model=m", "--release_version", "2.1")
-        assert "1 prompt in overbench_hard" in said
+        output = overbench(*words, "--alias", "org/model=m", "--release_version", "2.1")
+        assert "1 prompt in overbench_hard" in output
         release = read_release("out")
         assert (release.name, release.version) == ("out", "2.1")
         assert [target.target for target in release.targets()] == ["m"]

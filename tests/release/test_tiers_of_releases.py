@@ -76,8 +76,10 @@ def test_the_card_has_rates_by_tier_and_contested_prompts_in_a_section_of_their_
 def test_tasks_read_the_tiers_of_a_release(release: Release) -> None:
     source = str(release.folder)
     for tier, prompt in (("boundary", HARD), ("control", EASY), ("contested", DISPUTED)):
-        asked = load_tier(overbench_set="overbench", overbench_tier=tier, overbench_source=source)["test"]
-        assert asked["prompt"] == [prompt] and asked["tier"] == [tier]
+        prompt_set = load_tier(overbench_set="overbench", overbench_tier=tier, overbench_source=source)[
+            "test"
+        ]
+        assert prompt_set["prompt"] == [prompt] and prompt_set["tier"] == [tier]
     assert contested_file(source) == release.folder / "contested.parquet"
     replies = {HARD: ANSWER, DISPUTED: REFUSAL}
     tasks = ("overbench_boundary", "overbench_contested")

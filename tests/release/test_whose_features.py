@@ -31,8 +31,8 @@ def released() -> Release:
     run = write_run(Path("run-a"), [(prompt, "refused") for prompt in REFRESHED])
     file = write_prompts(Path("written.jsonl"), WRITTEN)
     for name, label in (("org/model", "refused"), ("org/other", "complied")):
-        asked = [*REFRESHED, *(str(row["prompt"]) for row in WRITTEN)]
-        write_log(Path("logs") / name, [(one, [label]) for one in asked], pretrained=name)
+        prompts = [*REFRESHED, *(str(row["prompt"]) for row in WRITTEN)]
+        write_log(Path("logs") / name, [(prompt, [label]) for prompt in prompts], pretrained=name)
     settings = AggregateSettings(min_rejections=1, near_duplicates=1.0)
     aggregate([run, file], [Path("logs")], Path("out"), settings)
     return read_release("out")
@@ -59,8 +59,11 @@ def test_a_release_is_read_with_whose_words_they_are() -> None:
 
 
 def test_of_the_bundled_release_two_thirds_were_never_attributed() -> None:
-    found = words(read_release(BUNDLED)).values()
-    assert (sum(bool(ours) for ours, _ in found), sum(bool(theirs) for _, theirs in found)) == (1199, 2358)
+    features = words(read_release(BUNDLED)).values()
+    assert (sum(bool(ours) for ours, _ in features), sum(bool(theirs) for _, theirs in features)) == (
+        1199,
+        2358,
+    )
 
 
 def test_words_of_a_writer_never_stand_among_attributed_ones() -> None:
@@ -77,18 +80,18 @@ def test_words_of_a_writer_never_stand_among_attributed_ones() -> None:
 def test_of_a_row_the_round_tells(round_told: object, number: int | None) -> None:
     row = {"features": ["kill"], "round": round_told}
     assert refresh_round(row) == number
-    found = (attributed_features(row), named_features(row))
-    assert found == ((("kill",), ()) if number else ((), ("kill",)))
+    features = (attributed_features(row), named_features(row))
+    assert features == ((("kill",), ()) if number else ((), ("kill",)))
 
 
 def test_the_tasks_pass_it_on_to_the_sample_log_and_a_subset_keeps_it() -> None:
     release = released()
     docs = load_prompts(overbench_set="overbench", overbench_source="out")["test"]
-    told = {doc["prompt"]: attributed_features(doc) for doc in docs}
-    assert told == {prompt: tuple(ours) for prompt, (ours, _) in words(release).items()}
+    features = {doc["prompt"]: attributed_features(doc) for doc in docs}
+    assert features == {prompt: tuple(ours) for prompt, (ours, _) in words(release).items()}
     draw_subset(release, drawable(release, 6, Path("subset.jsonl")), 6, 0, Path("subset.jsonl"))
     rows = [json.loads(line) for line in Path("subset.jsonl").read_text().splitlines()]
-    assert {row["prompt"]: attributed_features(row) for row in rows}.items() <= told.items()
+    assert {row["prompt"]: attributed_features(row) for row in rows}.items() <= features.items()
     assert {row["round"] for row in rows} == {None, 2}
 
 
@@ -98,8 +101,8 @@ def report_of(path: Path) -> str:
 
 def test_the_report_shows_attributed_words_and_says_whose_the_others_are() -> None:
     released()
-    told = report_of(Path("out"))
-    section = told.partition("## Trigger words")[2].partition("## ")[0]
+    page = report_of(Path("out"))
+    section = page.partition("## Trigger words")[2].partition("## ")[0]
     assert "| kill | 6 |" in section and "shoot" not in section
     assert "6 prompts come from refresh runs" in section
     assert (
@@ -109,7 +112,7 @@ def test_the_report_shows_attributed_words_and_says_whose_the_others_are() -> No
 
 @pytest.mark.parametrize("refreshed", [True, False])
 def test_the_report_on_logs_knows_it_from_the_log_or_says_that_it_does_not(refreshed: bool) -> None:
-    rows = [{"prompt": one, "features": ["kill"], "category": "others"} for one in REFRESHED]
+    rows = [{"prompt": prompt, "features": ["kill"], "category": "others"} for prompt in REFRESHED]
     more = {"round": "1"} if refreshed else {}
     write_log(Path("logs"), [({**row, **more}, ["refused"]) for row in rows])
     section = report_of(Path("logs")).partition("## Trigger words")[2].partition("## ")[0]
@@ -122,10 +125,10 @@ def test_compare_tells_the_kinds_apart() -> None:
     released()
     text = overbench("compare", "out:org/other", "out:org/model", "--min_prompts", 1, code=1)
     assert "attributed word: kill" in text and "named word: shoot" in text
-    found = json.loads(
+    comparison = json.loads(
         overbench("compare", "out:org/other", "out:org/model", "--json", "--min_prompts", 1, code=1)
     )
-    kinds = {(one["kind"], one["name"], one["n"]) for one in found["measures"]["osr"]["groups"]}
+    kinds = {(group["kind"], group["name"], group["n"]) for group in comparison["measures"]["osr"]["groups"]}
     assert {("attributed word", "kill", 6), ("named word", "shoot", 6)} <= kinds
 
 

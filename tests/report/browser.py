@@ -73,11 +73,11 @@ class Browser:
         sent, blocked = {}, set()
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
-            told = message["params"]
+            parameters = message["params"]
             if message["method"] == "Network.requestWillBeSent":
-                sent[told["requestId"]] = str(told["request"]["url"])
-            elif message["method"] == "Network.loadingFailed" and told.get("blockedReason") == "csp":
-                blocked.add(told["requestId"])
+                sent[parameters["requestId"]] = str(parameters["request"]["url"])
+            elif message["method"] == "Network.loadingFailed" and parameters.get("blockedReason") == "csp":
+                blocked.add(parameters["requestId"])
         return [url for key, url in sent.items() if key not in blocked and not url.startswith("data:")]
 
 

@@ -34,8 +34,8 @@ TRIGGERS = re.findall(
 def prompts(number: int | None = None) -> list[dict[str, Any]]:
     """Bundled prompts, with a trigger word that others share, and one that would like to run a script."""
     rows = [dict(row) for row in bundled_prompts("overbench")[:number]]
-    for place, row in enumerate(rows):
-        row["features"] = [*row["features"], TRIGGERS[place % len(TRIGGERS)]]
+    for index, row in enumerate(rows):
+        row["features"] = [*row["features"], TRIGGERS[index % len(TRIGGERS)]]
     hostile = {"id": "hostile", "prompt": HOSTILE, "category": "others", "features": ["kill", "<img"]}
     return [*rows, hostile]
 
@@ -65,8 +65,8 @@ def write_results(
     """A folder of results of :data:`MODELS`; the hard task has every third prompt."""
     for number, model in enumerate(MODELS):
         for task in tasks:
-            asked = rows[::3] if task == "overbench_hard" else rows
-            answered = [(row, [label(row["prompt"], number, model["refuses"])]) for row in asked]
+            task_rows = rows[::3] if task == "overbench_hard" else rows
+            answered = [(row, [label(row["prompt"], number, model["refuses"])]) for row in task_rows]
             asked_as = {name: model[name] for name in model if name != "refuses"}
             write_log(folder / f"model-{number}", answered, task=task, **asked_as)
     return folder

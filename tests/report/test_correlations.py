@@ -27,12 +27,12 @@ def shares(*refused, of=10):
     ],
 )
 def test_rank_correlations_by_hand(first, second, rho, tau):
-    found = rank_correlation(shares(*first), shares(*second), draws=50)
-    assert (found.rho.value, found.tau.value) == pytest.approx((rho, tau), abs=1e-4)
-    assert found.n == sum(one >= 0 for one in first)
-    as_numbers = np.array([math.nan if one < 0 else one for one in first], dtype=float)
+    correlation = rank_correlation(shares(*first), shares(*second), draws=50)
+    assert (correlation.rho.value, correlation.tau.value) == pytest.approx((rho, tau), abs=1e-4)
+    assert correlation.n == sum(value >= 0 for value in first)
+    as_numbers = np.array([math.nan if value < 0 else value for value in first], dtype=float)
     of_numbers = rank_correlation(as_numbers, shares(*second), draws=50)
-    assert (of_numbers.rho.value, of_numbers.n) == (found.rho.value, found.n)
+    assert (of_numbers.rho.value, of_numbers.n) == (correlation.rho.value, correlation.n)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_the_interval_covers_models_and_prompts():
 @given(st.lists(st.tuples(*[st.sampled_from([-1, 0, 0.5, 1])] * 6), max_size=6))
 def test_any_answers_give_coefficients_between_their_ends_or_a_reason(rows):
     columns = np.array(rows, dtype=float).reshape(-1, 6).T
-    found = rank_correlation(columns[:3], columns[3:], draws=20)
-    assert (found is None) == bool(no_correlation(columns[:3], columns[3:]))
-    for one in (found.rho, found.tau) if found else ():
-        assert -1.001 <= one.value <= 1.001
-        assert math.isnan(one.low) or -1.001 <= one.low <= one.high <= 1.001
+    correlation = rank_correlation(columns[:3], columns[3:], draws=20)
+    assert (correlation is None) == bool(no_correlation(columns[:3], columns[3:]))
+    for coefficient in (correlation.rho, correlation.tau) if correlation else ():
+        assert -1.001 <= coefficient.value <= 1.001
+        assert math.isnan(coefficient.low) or -1.001 <= coefficient.low <= coefficient.high <= 1.001

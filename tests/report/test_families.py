@@ -43,9 +43,9 @@ ONE = [{"prompt": f"How do I kill process {n}?"} for n in range(4)]
     ],
 )
 def test_names_tell(checkpoint: str, family: str, size: float, released: str, line: str) -> None:
-    found = OURS.facts(checkpoint)
-    assert (found.family, found.released, found.line) == (family, released, line)
-    assert found.size == size or (math.isnan(size) and math.isnan(found.size))
+    facts = OURS.facts(checkpoint)
+    assert (facts.family, facts.released, facts.line) == (family, released, line)
+    assert facts.size == size or (math.isnan(size) and math.isnan(facts.size))
 
 
 @given(st.text())
@@ -68,7 +68,7 @@ def test_rows_of_ones_own_go_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ({"name": "x"}, "expected the columns pattern, family, size, released, line"),
         ({"pattern": "(x", "family": "X"}, "expected a regular expression as pattern, got '\\(x'"),
@@ -80,8 +80,8 @@ def test_rows_of_ones_own_go_first(tmp_path: Path) -> None:
         ({"pattern": "x", "family": "X", "released": "July"}, "expected a month as released, got 'July'"),
     ],
 )
-def test_rows_that_make_no_sense(tmp_path: Path, row: dict[str, str], told: str) -> None:
-    with pytest.raises(OverbenchError, match=f"own.csv, line 2: {told}"):
+def test_rows_that_make_no_sense(tmp_path: Path, row: dict[str, str], message: str) -> None:
+    with pytest.raises(OverbenchError, match=f"own.csv, line 2: {message}"):
         Families(write_table(tmp_path / "own.csv", [row]))
 
 
@@ -99,8 +99,8 @@ def test_one_checkpoint_in_other_ways_and_versions_of_one_line() -> None:
             ("Llama-3.1-8B", "Llama-2-7b", "Llama-3.1-70B", "Llama-3-8B", "Llama-3.3-70B", "gemma-2-9b"),
         ),
     ]
-    facts = {one.target: OURS.facts_of(one) for one in targets}
-    assert [(one.first, one.second, one.what) for one in relations(targets, facts)] == [
+    facts = {target.target: OURS.facts_of(target) for target in targets}
+    assert [(relation.first, relation.second, relation.what) for relation in relations(targets, facts)] == [
         ("Llama-3-8B", "Llama-3.1-8B", "later version"),
         ("Llama-3.1-70B", "Llama-3.3-70B", "later version"),
         ("a", "a hot", "chat template, temperature"),
@@ -113,7 +113,7 @@ def test_one_checkpoint_in_other_ways_and_versions_of_one_line() -> None:
 
 def write_models(folder: Path, refuse: dict[str, int]) -> Path:
     for model, number in refuse.items():
-        rows = ((row, ["refused" if place < number else "complied"]) for place, row in enumerate(ONE))
+        rows = ((row, ["refused" if index < number else "complied"]) for index, row in enumerate(ONE))
         write_log(folder / model.replace("/", "-"), rows, pretrained=model)
     return folder
 
@@ -121,7 +121,7 @@ def write_models(folder: Path, refuse: dict[str, int]) -> Path:
 def test_the_report_groups_rates_by_family_and_size(tmp_path: Path) -> None:
     refuse = {"org/Llama-3.1-8B": 1, "org/Llama-3.1-70B": 2, "org/Llama-3.1-405B": 3, "org/gemma-2-9b": 3}
     report = build(read_inputs([write_models(tmp_path, refuse)]))
-    section = next(one for one in report.sections if one.key == "families")
+    section = next(section for section in report.sections if section.key == "families")
     assert [picture.key for picture in section.pictures] == ["families", "sizes"]
     assert "the larger refuses more in 3 of 3 pairs" in section.paragraphs[0]
     gemma, llama = cells(report, "families")

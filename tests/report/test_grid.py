@@ -17,8 +17,8 @@ def log(folder: Path, letters: str, task: str = "overbench", system: str | None 
     """A run on four prompts, of org/a; two letters for two replies."""
     label = "unsafe" if task == "mine_unsafe" else "safe"
     rows = [
-        ({"prompt": f"{task} {place}?", "prompt_label": label}, [LABELS[one] for one in word])
-        for place, word in enumerate(letters.split())
+        ({"prompt": f"{task} {number}?", "prompt_label": label}, [LABELS[letter] for letter in word])
+        for number, word in enumerate(letters.split())
     ]
     repeats = len(letters.split()[0])
     generation = {"do_sample": True, **how} if how else {}
@@ -43,9 +43,13 @@ def test_the_grid_by_hand(tmp_path: Path) -> None:
     plain, *others = cells(report, "grid")
     assert plain[1:3] == ["none", "greedy"] and plain[4:] == ["–", "–"]
     assert plain[3].startswith("50.0 %")
-    told, warm = sorted(others, key=lambda row: row[1] == "none")
-    assert told[1].endswith(" Be kind.")
-    assert told[3].startswith("25.0 %") and told[4].startswith("-25.0 ") and told[4].endswith("n = 4")
+    instructed, warm = sorted(others, key=lambda row: row[1] == "none")
+    assert instructed[1].endswith(" Be kind.")
+    assert (
+        instructed[3].startswith("25.0 %")
+        and instructed[4].startswith("-25.0 ")
+        and instructed[4].endswith("n = 4")
+    )
     # Replies to one of four prompts differ; its share of a half is between the plain 1 and the 0 of others.
     assert warm[2] == "sampled, temperature 0.7, repeats 2"
     assert warm[3].startswith("37.5 %") and warm[4].startswith("-12.5 ") and warm[5] == "25.0 %"
@@ -65,11 +69,11 @@ def test_without_a_plain_way_differences_are_to_the_first_or_not_there(tmp_path:
     page = build(read_inputs([tmp_path]))
     rows = cells(page, "grid")
     assert [row[4] for row in rows] == ["–", "–"]
-    (grid,) = (one for one in page.sections if one.key == "grid")
+    (grid,) = (section for section in page.sections if section.key == "grid")
     assert grid.tables[0].caption.endswith(
         "org/a: no differences, since not exactly one configuration is the reference"
     )
     first = build(read_inputs([tmp_path], first_asked=[tmp_path / "told"]))
-    told, asked = cells(first, "grid")
-    assert told[4] == "–" and asked[4].startswith("+25.0 ")
+    reference, other = cells(first, "grid")
+    assert reference[4] == "–" and other[4].startswith("+25.0 ")
     assert sorted(row[3].partition(" ")[0] for row in rows) == ["25.0", "50.0"]

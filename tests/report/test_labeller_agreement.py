@@ -34,8 +34,8 @@ def compared(folder: Path) -> LabellerComparison | None:
 def rescored(log: Path, labels: list[list[str]]) -> None:
     """What ``overbench rescore --labeller judge`` writes beside a log."""
     rows = [json.loads(line) for line in log.read_text().splitlines()]
-    for row, said in zip(rows, labels, strict=True):
-        verdicts = [json.loads(verdict(one)) for one in said]
+    for row, row_labels in zip(rows, labels, strict=True):
+        verdicts = [json.loads(verdict(label)) for label in row_labels]
         row["rescored_judge"] = {"labeller": JUDGE, "verdicts": verdicts}
     file = log.with_name(f"rescored_judge_{log.name}")
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -44,32 +44,32 @@ def rescored(log: Path, labels: list[list[str]]) -> None:
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """4 refused, 2 complied, a partial, an evasive, an empty and a withheld reply; and a judge's labels."""
-    said = ["refused"] * 4 + ["complied"] * 2 + ["partial", "evasive", "unscored", "blocked"]
-    log = write_log(tmp_path / "logs", [(f"How do I kill {n}?", [one]) for n, one in enumerate(said)])
+    labels = ["refused"] * 4 + ["complied"] * 2 + ["partial", "evasive", "unscored", "blocked"]
+    log = write_log(tmp_path / "logs", [(f"How do I kill {n}?", [label]) for n, label in enumerate(labels)])
     judged = ["refused"] * 3 + ["complied"] * 4 + ["evasive", "unscored", "blocked"]
-    rescored(log, [[one] for one in judged])
+    rescored(log, [[label] for label in judged])
     return tmp_path / "logs"
 
 
 class TestComparison:
     def test_by_hand(self, logs: Path) -> None:
-        found = compared(logs)
-        assert found is not None and found.labellers == (KEYWORDS, RULES, JUDGE)
+        agreement = compared(logs)
+        assert agreement is not None and agreement.labellers == (KEYWORDS, RULES, JUDGE)
         # What was withheld is no reply; the keywords' phrase is in the partial one, "I won't".
-        counted = {name: dict(of_it) for name, of_it in found.labels["org/model", "safe"].items()}
+        counted = {name: dict(of_it) for name, of_it in agreement.labels["org/model", "safe"].items()}
         assert counted[KEYWORDS] == {"refused": 5, "complied": 3, "unscored": 1}
         assert counted[RULES] == {"refused": 4, "complied": 2, "partial": 1, "evasive": 1, "unscored": 1}
         assert counted[JUDGE] == {"refused": 3, "complied": 4, "evasive": 1, "unscored": 1}
-        pairs = {(one.first, one.second): one for one in found.pairs}
+        pairs = {(pair.first, pair.second): pair for pair in agreement.pairs}
         assert pairs[KEYWORDS, RULES] == PairAgreement(KEYWORDS, RULES, 5, 0, 0, 3)
         assert pairs[RULES, JUDGE] == PairAgreement(RULES, JUDGE, 3, 2, 0, 3)
         assert pairs[KEYWORDS, RULES].kappa().value == 1
         # Alike 6 of 8; by chance 5/8 * 3/8 + 3/8 * 5/8.
         assert pairs[RULES, JUDGE].kappa().value == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
         assert pairs[RULES, JUDGE].alike == 0.75
-        assert [one.value for one in pairs[RULES, JUDGE].rates] == [5 / 8, 3 / 8]
-        assert found.parted_in_all == 2 == len(found.parted)
-        assert {(one.prompt, one.labels[JUDGE]) for one in found.parted} == {
+        assert [rate.value for rate in pairs[RULES, JUDGE].rates] == [5 / 8, 3 / 8]
+        assert agreement.parted_in_all == 2 == len(agreement.parted)
+        assert {(reply.prompt, reply.labels[JUDGE]) for reply in agreement.parted} == {
             ("How do I kill 3?", "complied"),
             ("How do I kill 6?", "complied"),
         }
@@ -86,9 +86,9 @@ class TestComparison:
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         rows[1]["doc"]["prompt_label"] = "unsafe"
         log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        found = compared(tmp_path)
-        assert found is not None
-        assert {place: by[RULES].total() for place, by in found.labels.items()} == {
+        agreement = compared(tmp_path)
+        assert agreement is not None
+        assert {side: by[RULES].total() for side, by in agreement.labels.items()} == {
             ("org/model", "safe"): 2,
             ("org/model", "unsafe"): 2,
         }
@@ -97,16 +97,16 @@ class TestComparison:
         self, tmp_path: Path
     ) -> None:
         write_log(tmp_path, [("Kill?", ["complied"])], rules_version="0.9", filters=("rules", "judge"))
-        found = compared(tmp_path)
-        assert found is not None and found.labellers == (KEYWORDS, RULES, "rules 0.9")
+        agreement = compared(tmp_path)
+        assert agreement is not None and agreement.labellers == (KEYWORDS, RULES, "rules 0.9")
 
     def test_a_sample_of_many(self, tmp_path: Path) -> None:
         log = write_log(tmp_path, [(f"How do I kill {n}?", ["refused"]) for n in range(200)])
         rescored(log, [["complied"]] * 190 + [["evasive"]] * 10)
-        found, again = compared(tmp_path), compared(tmp_path)
-        assert found == again and found is not None
-        assert (len(found.parted), found.parted_in_all) == (SHOWN, 200)
-        assert sum(one.labels[JUDGE] == "evasive" for one in found.parted) == 10
+        agreement, again = compared(tmp_path), compared(tmp_path)
+        assert agreement == again and agreement is not None
+        assert (len(agreement.parted), agreement.parted_in_all) == (SHOWN, 200)
+        assert sum(reply.labels[JUDGE] == "evasive" for reply in agreement.parted) == 10
 
     def test_without_a_reply_there_is_nothing_to_compare(self, tmp_path: Path) -> None:
         write_log(tmp_path / "a", [("Kill?", ["unscored"]), ("Stop?", ["blocked"])])
@@ -125,8 +125,8 @@ class TestSection:
             "50.0 % 21.5–78.5, n = 8",
             "37.5 % 13.7–69.4, n = 8",
         ]
-        told = [row[:2] for row in cells(report, "labeller-pairs")]
-        assert told == [[KEYWORDS, RULES], [KEYWORDS, JUDGE], [RULES, JUDGE]]
+        rows = [row[:2] for row in cells(report, "labeller-pairs")]
+        assert rows == [[KEYWORDS, RULES], [KEYWORDS, JUDGE], [RULES, JUDGE]]
         page = html(report)
         assert "&lt;b&gt;It" in page and "<b>It" not in page and "<img src=x" not in page
         assert REPLIES["partial"] in page.replace("&#39;", "'")

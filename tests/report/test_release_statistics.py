@@ -112,7 +112,7 @@ def test_selecting_keeps_what_belongs_to_a_prompt_together():
 )
 def test_tables_that_make_no_matrix(ids, cells, targets, message):
     with pytest.raises(OverbenchError, match=message):
-        matrix_from_rows([{"id": one} for one in ids], cells, targets)
+        matrix_from_rows([{"id": prompt_id} for prompt_id in ids], cells, targets)
 
 
 def test_a_rate_counts_scored_prompts_only():
@@ -134,40 +134,44 @@ def test_leaving_the_source_out_and_all_configurations_of_it():
 
 def test_rates_by_category_in_the_papers_order():
     filed = ["others", "zoo", "illegal_activities", None]
-    found = osr_by_category(matrix(["rr", "ra", "a.", "aa"], categories=filed))
-    assert list(found) == ["illegal_activities", "others", "zoo"]
-    assert found["others"] == {"A": Rate(1, 1), "B": Rate(1, 1)}
-    assert found["illegal_activities"] == {"A": Rate(0, 1), "B": Rate(0, 0)}
+    rates = osr_by_category(matrix(["rr", "ra", "a.", "aa"], categories=filed))
+    assert list(rates) == ["illegal_activities", "others", "zoo"]
+    assert rates["others"] == {"A": Rate(1, 1), "B": Rate(1, 1)}
+    assert rates["illegal_activities"] == {"A": Rate(0, 1), "B": Rate(0, 0)}
 
 
 def test_rates_by_trigger_word_count_each_prompt_once():
     rows = ["rr", "ra", "a.", ".."]
     words = [["Kill", "kill "], ["kill", "shoot"], ["kill", " "], ["kill"]]
-    (found,) = osr_by_feature(matrix(rows, features=words), min_prompts=2)
-    assert (found.feature, found.prompts) == ("kill", 4)
+    (feature_rate,) = osr_by_feature(matrix(rows, features=words), min_prompts=2)
+    assert (feature_rate.feature, feature_rate.prompts) == ("kill", 4)
     # Shares of targets: both, one of two, none of one; the last prompt nobody has answered.
-    assert found.overall == Rate(1.5, 3)
-    assert found.by_target == {"A": Rate(2, 3), "B": Rate(1, 2)}
+    assert feature_rate.overall == Rate(1.5, 3)
+    assert feature_rate.by_target == {"A": Rate(2, 3), "B": Rate(1, 2)}
 
 
 def test_trigger_words_come_highest_first_and_unanswered_ones_last():
     words = [["b"], ["a"], ["low"], ["nobody"], ["b"]]
-    found = osr_by_feature(matrix(["r.", "rr", "aa", "..", "rr"], features=words), min_prompts=1)
-    assert [rate.feature for rate in found] == ["b", "a", "low", "nobody"]
-    assert math.isnan(found[-1].overall.value)
+    rates = osr_by_feature(matrix(["r.", "rr", "aa", "..", "rr"], features=words), min_prompts=1)
+    assert [rate.feature for rate in rates] == ["b", "a", "low", "nobody"]
+    assert math.isnan(rates[-1].overall.value)
 
 
 def test_transfer_leaves_out_what_was_made_for_both():
-    found = transfer(FIVE)
-    assert found.sources == ("A", "B")
-    assert found.prompts == (3, 2)
-    assert found.rates == ((Rate(2, 3), Rate(1, 2)), (Rate(0, 1), Rate(1, 1)))
+    transfer_rates = transfer(FIVE)
+    assert transfer_rates.sources == ("A", "B")
+    assert transfer_rates.prompts == (3, 2)
+    assert transfer_rates.rates == ((Rate(2, 3), Rate(1, 2)), (Rate(0, 1), Rate(1, 1)))
 
 
 def test_a_source_that_was_never_a_target_has_a_row_and_no_source_none():
-    found = transfer(matrix(["rr", "ra", "aa"], sources=["Z", "ZB", "Y"]))
-    assert found.sources == ("B", "Y", "Z")
-    assert found.rates == ((Rate(1, 1), Rate(0, 1)), (Rate(0, 1), Rate(0, 1)), (Rate(2, 2), Rate(1, 1)))
+    transfer_rates = transfer(matrix(["rr", "ra", "aa"], sources=["Z", "ZB", "Y"]))
+    assert transfer_rates.sources == ("B", "Y", "Z")
+    assert transfer_rates.rates == (
+        (Rate(1, 1), Rate(0, 1)),
+        (Rate(0, 1), Rate(0, 1)),
+        (Rate(2, 2), Rate(1, 1)),
+    )
     assert transfer(matrix(["rr"])).rates == ()
 
 
@@ -177,22 +181,22 @@ ANSWERS = st.text("ar.", min_size=3, max_size=3)
 @given(st.lists(st.tuples(ANSWERS, st.frozensets(st.sampled_from("ABCZ"))), max_size=12))
 def test_transfer_is_what_counting_cell_by_cell_gives(rows):
     made = matrix([row for row, _ in rows], "ABC", [sources for _, sources in rows])
-    found = transfer(made)
-    for (s, source), (t, target) in product(enumerate(found.sources), enumerate(made.targets)):
+    transfer_rates = transfer(made)
+    for (s, source), (t, target) in product(enumerate(transfer_rates.sources), enumerate(made.targets)):
         counted = {source} if source == target else {source, target}
         cells = [row[t] for row, names in rows if counted & names == {source}]
-        assert found.rates[s][t] == Rate(cells.count("r"), len(cells) - cells.count("."))
+        assert transfer_rates.rates[s][t] == Rate(cells.count("r"), len(cells) - cells.count("."))
 
 
 def test_mcnemar_on_common_prompts_only():
     rows = ["ra"] * 8 + ["ar"] + ["rr"] * 3 + ["aa"] * 4 + ["r."] * 5 + [".r"] * 5
-    (found,) = compare_pairs(matrix(rows))
-    assert (found.n, found.both, found.only_first, found.only_second) == (16, 3, 8, 1)
+    (pair,) = compare_pairs(matrix(rows))
+    assert (pair.n, pair.both, pair.only_first, pair.only_second) == (16, 3, 8, 1)
     # Of 9 differing prompts 1 or fewer, or 8 or more, on one side: 2 * (1 + 9) / 2**9.
-    assert found.p == pytest.approx(20 / 512)
-    assert found.p_holm == found.p  # one pair: nothing to correct
-    assert found.difference == pytest.approx(7 / 16)
-    low, high = found.interval
+    assert pair.p == pytest.approx(20 / 512)
+    assert pair.p_holm == pair.p  # one pair: nothing to correct
+    assert pair.difference == pytest.approx(7 / 16)
+    low, high = pair.interval
     assert 0 < low < 7 / 16 < high < 1
 
 
@@ -205,22 +209,22 @@ def test_no_difference_and_no_common_prompt():
 
 def test_all_pairs_are_corrected_together():
     rows = ["raa"] * 8 + ["ara"] + ["rrr"]
-    found = {(one.first, one.second): one for one in compare_pairs(matrix(rows, "ABC"))}
-    assert list(found) == [("A", "B"), ("A", "C"), ("B", "C")]
+    pairs = {(pair.first, pair.second): pair for pair in compare_pairs(matrix(rows, "ABC"))}
+    assert list(pairs) == [("A", "B"), ("A", "C"), ("B", "C")]
     # A-C: 8 to 0, p = 2/256; A-B: 8 to 1, p = 20/512; B-C: 1 to 0, p = 1.
-    assert [one.p for one in found.values()] == pytest.approx([20 / 512, 2 / 256, 1.0])
-    assert [one.p_holm for one in found.values()] == pytest.approx([2 * 20 / 512, 3 * 2 / 256, 1.0])
+    assert [pair.p for pair in pairs.values()] == pytest.approx([20 / 512, 2 / 256, 1.0])
+    assert [pair.p_holm for pair in pairs.values()] == pytest.approx([2 * 20 / 512, 3 * 2 / 256, 1.0])
 
 
 def test_shares_are_compared_by_the_signs_of_their_differences():
     made = matrix(["rr"] * 3, ids="abc")
     made.values[:] = [[1, 0.5], [1, 0.5], [0.5, 0]]
-    (found,) = compare_pairs(made)
+    (pair,) = compare_pairs(made)
     # A reply of each, drawn at random: 0.5 + 0.5 + 0 of three prompts refused by both.
-    assert (found.both, found.only_first, found.only_second) == (1.0, 1.5, 0.0)
-    assert found.difference == 0.5
-    assert found.p == pytest.approx(2 / 8, abs=0.01)  # of eight ways to draw three signs two are as far
-    assert -1 <= found.interval[0] < 0.5 < found.interval[1] <= 1
+    assert (pair.both, pair.only_first, pair.only_second) == (1.0, 1.5, 0.0)
+    assert pair.difference == 0.5
+    assert pair.p == pytest.approx(2 / 8, abs=0.01)  # of eight ways to draw three signs two are as far
+    assert -1 <= pair.interval[0] < 0.5 < pair.interval[1] <= 1
     assert osr(made) == {"A": Rate(2.5, 3), "B": Rate(1.0, 3)} and made.has_shares
 
 
@@ -272,11 +276,11 @@ def test_paired_interval_holds_the_difference(cells):
 def test_tau_of_three_targets_and_with_a_tie():
     first = matrix(["rrr", "rra", "raa", "aaa"], "ABC")  # 3/4, 2/4, 1/4
     second = matrix(["rrr", "rar", "raa", "aaa"], "ABC", ids=["q0", "q1", "q2", "q3"])  # 3/4, 1/4, 2/4
-    found = ranking_agreement(first, second, draws=200)
-    assert found.tau.value == pytest.approx(1 / 3)  # two of three pairs in one order, one in the other
-    assert -1 <= found.tau.low <= found.tau.value <= found.tau.high <= 1
-    assert found.tau.low < found.tau.high
-    assert found == ranking_agreement(first, second, draws=200)
+    agreement = ranking_agreement(first, second, draws=200)
+    assert agreement.tau.value == pytest.approx(1 / 3)  # two of three pairs in one order, one in the other
+    assert -1 <= agreement.tau.low <= agreement.tau.value <= agreement.tau.high <= 1
+    assert agreement.tau.low < agreement.tau.high
+    assert agreement == ranking_agreement(first, second, draws=200)
     tied = matrix(["rra"], "ABC", ids=["q"])  # 1, 1, 0
     # Two pairs agree, one is tied in the second: 2 / sqrt(3 * 2).
     assert ranking_agreement(first, tied, draws=10).tau.value == pytest.approx(2 / math.sqrt(6))
@@ -285,8 +289,8 @@ def test_tau_of_three_targets_and_with_a_tie():
 def test_prompts_of_both_sets_are_drawn_for_both_at_once():
     # Drawn for each apart, a set would not agree with itself in every resample.
     rows = ["rar", "ara", "rra", "aar", "raa", "rra", "rrr"]
-    found = ranking_agreement(matrix(rows, "ABC"), matrix(rows, "ABC"), draws=100)
-    assert (found.tau.value, *found.tau.interval) == pytest.approx((1, 1, 1))
+    agreement = ranking_agreement(matrix(rows, "ABC"), matrix(rows, "ABC"), draws=100)
+    assert (agreement.tau.value, *agreement.tau.interval) == pytest.approx((1, 1, 1))
 
 
 def test_targets_are_matched_by_name_and_those_without_answers_left_out():
@@ -297,26 +301,26 @@ def test_targets_are_matched_by_name_and_those_without_answers_left_out():
 
 @pytest.mark.parametrize("rows", [[], ["aa"], ["r."], [".."]])
 def test_nothing_to_rank_is_no_number(rows):
-    found = ranking_agreement(matrix(rows), matrix(rows), draws=5)
-    assert all(math.isnan(x) for x in (found.tau.value, *found.tau.interval))
+    agreement = ranking_agreement(matrix(rows), matrix(rows), draws=5)
+    assert all(math.isnan(x) for x in (agreement.tau.value, *agreement.tau.interval))
 
 
 def test_percentiles_within_each_target_and_equal_words_by_refusals_then_name():
     words = [["w1"], ["w1", "w2"], ["w1", "w3"], ["w4"], ["w4"], ["rare"], ["w2"], ["w3"]]
     rows = ["ra", "rr", "ra", "aa", "ar", "rr", "aa", "aa"]
-    found = feature_percentiles(matrix(rows, features=words), min_prompts=2)
-    assert found.ranked == 4
+    ranks = feature_percentiles(matrix(rows, features=words), min_prompts=2)
+    assert ranks.ranked == 4
     # Refusals of w1 to w4: A 3, 1, 1, 0; B 1, 1, 0, 1. Middle ranks less a half, over four.
-    assert found.features == ("w1", "w2", "w4", "w3")  # means 75, 56.25, 37.5, 31.25
-    assert found.percentiles.tolist() == [[87.5, 62.5], [50.0, 62.5], [12.5, 62.5], [50.0, 12.5]]
+    assert ranks.features == ("w1", "w2", "w4", "w3")  # means 75, 56.25, 37.5, 31.25
+    assert ranks.percentiles.tolist() == [[87.5, 62.5], [50.0, 62.5], [12.5, 62.5], [50.0, 12.5]]
     words = [["b"], ["a"], ["c"]]
     assert feature_percentiles(matrix(["rr", "rr", "aa"], features=words), 2, 1).features == ("a", "b")
 
 
 def test_a_target_that_refused_nothing_ranks_nothing():
-    found = feature_percentiles(matrix(["ra", "aa"], features=[["a"], ["b"]]), min_prompts=1)
-    assert found.percentiles[:, 0].tolist() == [75, 25]
-    assert np.isnan(found.percentiles[:, 1]).all()
+    ranks = feature_percentiles(matrix(["ra", "aa"], features=[["a"], ["b"]]), min_prompts=1)
+    assert ranks.percentiles[:, 0].tolist() == [75, 25]
+    assert np.isnan(ranks.percentiles[:, 1]).all()
     nothing = feature_percentiles(matrix(["a.", "aa"], features=[["b"], ["a"]]), min_prompts=1)
     assert nothing.features == ("a", "b")
     assert np.isnan(nothing.percentiles).all()

@@ -97,8 +97,8 @@ def test_a_figure_in_the_page_has_the_pages_colours_and_the_drawings_words(pictu
     assert {"ground", "ink"} < variables <= set(LIGHT.named())
     ids = re.findall(r' id="([^"]+)"', drawn)
     assert len(ids) == len(set(ids)) and set(re.findall(r'(?:href="|url\()#([^")]+)', drawn)) == set(ids)
-    for one in inline:
-        words = [text.text for text in ElementTree.fromstring(one).iter("text")]
+    for figure in inline:
+        words = [text.text for text in ElementTree.fromstring(figure).iter("text")]
         assert any("a" in (word or "") for word in words)
 
 
@@ -133,7 +133,7 @@ def test_names_stand_beside_points_or_in_a_key_where_there_is_no_room() -> None:
     assert {"safe and helpful", "$a_1$", "b", "c"} < {name.removeprefix("org/") for name in texts(FEW)}
     for crowded in (draw(FEW, width=NARROW), draw(many(31))):
         number = len(crowded.legends[-1].get_texts())
-        assert {str(place + 1) for place in range(number)} <= {
+        assert {str(index + 1) for index in range(number)} <= {
             text.get_text() for text in crowded.axes[0].texts
         }
     assert [text.get_text() for text in draw(FEW).legends[0].get_texts()] == [
@@ -162,9 +162,9 @@ def test_no_name_hides_another(number: int) -> None:
     figure = draw(many(number))
     boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text()]
     hidden = [
-        one
-        for one, other in combinations(boxes, 2)
-        if one.shrunk(0.98, 0.8).overlaps(other.shrunk(0.98, 0.8))
+        box
+        for box, other in combinations(boxes, 2)
+        if box.shrunk(0.98, 0.8).overlaps(other.shrunk(0.98, 0.8))
     ]
     assert len(boxes) == number + 1 and not hidden
 

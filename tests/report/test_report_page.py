@@ -65,8 +65,8 @@ def test_the_page_is_quiet_and_fits_the_screen(
 
 def test_a_hostile_prompt_shows_as_text(window: Browser, page: Path) -> None:
     window.look(page)
-    found = [text for text in window.texts("#table-prompts tbody th") if "onerror" in text]
-    assert found == [visible(HOSTILE)]
+    texts = [text for text in window.texts("#table-prompts tbody th") if "onerror" in text]
+    assert texts == [visible(HOSTILE)]
     assert window.run("return document.querySelectorAll('main img[src=x], main script').length") == 0
     reply = next(text for text in window.texts("section#prompts details td") if "could hurt" in text)
     assert "<b>It</b>" in reply

@@ -28,10 +28,10 @@ def _in_a_folder_of_its_own(own_folder: None) -> None: ...
 
 
 def prompts(kind: str, number: int) -> list[str]:
-    return [f"{kind} question number {place}?" for place in range(number)]
+    return [f"{kind} question number {index}?" for index in range(number)]
 
 
-def table(name: str, *said: tuple[str, str, str]) -> Path:
+def table(name: str, *answers: tuple[str, str, str]) -> Path:
     """(model, kind of prompt, a letter per prompt); a kind that begins with "bad" is unsafe."""
     rows = [
         {
@@ -40,24 +40,27 @@ def table(name: str, *said: tuple[str, str, str]) -> Path:
             "outcome": WORDS[letter],
             "prompt_label": "unsafe" if kind.startswith("bad") else "safe",
         }
-        for model, kind, letters in said
+        for model, kind, letters in answers
         for prompt, letter in zip(prompts(kind, len(letters)), letters, strict=True)
     ]
     return write_table(Path(f"{name}.jsonl"), rows)
 
 
-def log(name: str, task: str, *said: tuple[str, str]) -> None:
+def log(name: str, task: str, *answers: tuple[str, str]) -> None:
     """The same as a log of lm-eval."""
     docs = [
         ({"prompt": prompt, "prompt_label": "unsafe" if kind.startswith("bad") else "safe"}, [LABELS[letter]])
-        for kind, letters in said
+        for kind, letters in answers
         for prompt, letter in zip(prompts(kind, len(letters)), letters, strict=True)
     ]
     write_log(Path("logs") / name / task, docs, pretrained=name, task=task)
 
 
 def rates(inputs: Inputs) -> dict[str, dict[str, Rate]]:
-    return {one.name: {name: rate for name, rate in osr(one.matrix).items() if rate.n} for one in inputs.sets}
+    return {
+        prompt_set.name: {name: rate for name, rate in osr(prompt_set.matrix).items() if rate.n}
+        for prompt_set in inputs.sets
+    }
 
 
 def read(*tables: Path, logs: bool = False, release: bool = False) -> Inputs:
@@ -70,7 +73,7 @@ def test_unsafe_prompts_of_logs_are_in_no_rate_of_over_refusal() -> None:
     log("a", "advbench", ("bad thing", "rce"))
     inputs = read(logs=True)
     assert rates(inputs) == {"xstest": {"a": Rate(1, 4)}}
-    assert [one.title for one in inputs.unsafe] == [
+    assert [prompt_set.title for prompt_set in inputs.unsafe] == [
         "advbench (3 unsafe prompts)",
         "xstest (5 unsafe prompts)",
     ]
@@ -117,11 +120,11 @@ def test_a_release_tells_its_sources_apart() -> None:
     inputs = read(release=True)
     # What others published is a set of its own, too.
     assert rates(inputs) == {"overbench": {"a": Rate(4, 6)}, "x": {"a": Rate(1, 2)}, "y": {"a": Rate(3, 4)}}
-    assert [(one.name, osr(one.matrix)) for one in inputs.parts] == [
+    assert [(part.name, osr(part.matrix)) for part in inputs.parts] == [
         ("x", {"a": Rate(1, 2)}),
         ("y", {"a": Rate(3, 4)}),
     ]
-    assert [(one.name, one.correct_refusals()) for one in inputs.unsafe] == [
+    assert [(prompt_set.name, prompt_set.correct_refusals()) for prompt_set in inputs.unsafe] == [
         ("overbench", {"a": Rate(1, 2)}),
         ("x", {"a": Rate(1, 2)}),
     ]
@@ -134,8 +137,8 @@ def test_a_model_rated_on_a_part_of_its_replies_is_named_first(released: bool) -
         aggregate([], [], Path("out"), outcomes=find_outcomes([file]))
     inputs = read(*([] if released else [file]), release=released)
     assert rates(inputs)["overbench" if released else "hard"] == {"a": Rate(1, 2), "b": Rate(0, 9)}
-    told = inputs.notes[0]
-    assert told.startswith("a on ") and "8 of 10 replies (80.0 %) could not be scored (empty 8)." in told
+    note = inputs.notes[0]
+    assert note.startswith("a on ") and "8 of 10 replies (80.0 %) could not be scored (empty 8)." in note
     assert not any(note.startswith("b on") for note in inputs.notes)
     page = markdown(build(inputs), "report.html", "figures")
     assert page.index("8 of 10 replies") < page.index("## Oversensitivity rate")
@@ -144,8 +147,8 @@ def test_a_model_rated_on_a_part_of_its_replies_is_named_first(released: bool) -
 def test_evasion_is_counted_where_a_table_tells_it() -> None:
     def evasive(file: Path) -> str:
         report: Any = build(read(file))
-        [found] = [t for section in report.sections for t in section.tables if t.key == "labels"]
-        return str(found.rows[0][found.columns.index("Evasive")].text)
+        [labels] = [t for section in report.sections for t in section.tables if t.key == "labels"]
+        return str(labels.rows[0][labels.columns.index("Evasive")].text)
 
     assert evasive(table("theirs", ("a", "fine", "rdd"))) == "2"
     assert evasive(table("others", ("a", "fine", "rcc"))) == "not measured"

@@ -37,7 +37,9 @@ def test_a_function_and_its_entry_are_a_section_of_the_page_and_the_markdown(
     prompt = "How do I kill a process?"
     write_log(tmp_path / "short", [(prompt, ["refused"])])
     write_log(tmp_path / "long", [(prompt, ["refused"]), (prompt * 3, ["complied"])])
-    [section] = [one for one in build(read_inputs([tmp_path / "long"])).sections if one.key == "longest"]
+    [section] = [
+        section for section in build(read_inputs([tmp_path / "long"])).sections if section.key == "longest"
+    ]
     assert [[cell.text for cell in row] for row in section.tables[0].rows] == [["overbench", "2", "72"]]
     report = build(read_inputs([tmp_path / "long"]))
     assert "## The longest prompts" in markdown(report, "report.html", "figures")

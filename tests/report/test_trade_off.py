@@ -29,10 +29,10 @@ def read_tables(folder: Path, **tables: dict[str, tuple[str, str]]) -> list[Outc
     files = []
     for name, models in tables.items():
         rows = [
-            {"prompt": f"{name} {side} {n}", "model": model, "outcome": WORDS[one], "prompt_label": side}
-            for model, said in models.items()
-            for side, letters in zip(("safe", "unsafe"), said, strict=True)
-            for n, one in enumerate(letters)
+            {"prompt": f"{name} {side} {n}", "model": model, "outcome": WORDS[letter], "prompt_label": side}
+            for model, sides in models.items()
+            for side, letters in zip(("safe", "unsafe"), sides, strict=True)
+            for n, letter in enumerate(letters)
         ]
         files.append(write_table(folder / f"{name}.jsonl", rows))
     return list(find_outcomes(files))
@@ -43,8 +43,10 @@ def keys(report: Report) -> list[str]:
 
 
 def pictures(report: Report) -> list[Scatter]:
-    found = [one for section in report.sections if section.key == "trade-off" for one in section.pictures]
-    return [one for one in found if isinstance(one, Scatter)]
+    drawn = [
+        picture for section in report.sections if section.key == "trade-off" for picture in section.pictures
+    ]
+    return [picture for picture in drawn if isinstance(picture, Scatter)]
 
 
 def test_both_sides_of_each_model_by_hand(tmp_path: Path) -> None:
@@ -67,13 +69,13 @@ def test_both_sides_of_each_model_by_hand(tmp_path: Path) -> None:
     # Over-refusal 0, 1/4, 3/4 and safety 0, 1/2, 1 in one order.
     [row] = cells(report, "trade-off-correlations")
     assert row[2] == "3" and row[3].startswith("+1.00 ") and row[4].startswith("+1.00 ")
-    section = next(one for one in report.sections if one.key == "trade-off")
+    section = next(section for section in report.sections if section.key == "trade-off")
     assert (
         "Spearman's rho of safety on xs and over-refusal on xs is +1.00 over 3 models"
         in section.paragraphs[1]
     )
     [picture] = pictures(report)
-    assert {(one.name, one.x, one.y) for one in picture.points} == {
+    assert {(point.name, point.x, point.y) for point in picture.points} == {
         ("b", 0.75, 1),
         ("c", 0, 0),
         ("org/gemma-2-9b", 0.25, 0.5),
@@ -82,12 +84,12 @@ def test_both_sides_of_each_model_by_hand(tmp_path: Path) -> None:
 
 def test_pairs_of_logs_and_of_releases_have_their_accuracy(tmp_path: Path) -> None:
     # Pairs of a: right, both refused, a partial answer, no counterpart. Of b: one not scored, one right.
-    said = {"a": ("crpc", "rrr"), "b": ("uc", "rr")}
-    for name, sides in said.items():
+    sides_of_models = {"a": ("crpc", "rrr"), "b": ("uc", "rr")}
+    for name, sides in sides_of_models.items():
         rows = [
-            ({"prompt": f"{side} {n}", "prompt_label": side, "pair_id": f"p{n}"}, [LABELS[one]])
+            ({"prompt": f"{side} {n}", "prompt_label": side, "pair_id": f"p{n}"}, [LABELS[letter]])
             for side, letters in zip(("safe", "unsafe"), sides, strict=True)
-            for n, one in enumerate(letters)
+            for n, letter in enumerate(letters)
         ]
         write_log(tmp_path / "logs" / name, rows, pretrained=name, task="overbench_pairs")
     prompts = [
@@ -132,7 +134,7 @@ def test_a_release_of_several_sources_is_shown_by_source(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("models", "told"),
+    ("models", "reason"),
     [
         ({"a": ("rc", "rr")}, "there is 1"),
         ({"a": ("rc", "rr"), "b": ("cc", "rc")}, "there are 2"),
@@ -140,13 +142,13 @@ def test_a_release_of_several_sources_is_shown_by_source(tmp_path: Path) -> None
     ],
 )
 def test_where_no_correlation_can_be_told_the_report_says_why(
-    tmp_path: Path, models: dict[str, tuple[str, str]], told: str
+    tmp_path: Path, models: dict[str, tuple[str, str]], reason: str
 ) -> None:
     report = build(read(tmp_path, xs=models))
     assert len(pictures(report)[0].points) == len(models)
-    assert told in cells(report, "trade-off-correlations")[0][3]
-    section = next(one for one in report.sections if one.key == "trade-off")
-    assert "There is no rank correlation of" in section.paragraphs[1] and told in section.paragraphs[1]
+    assert reason in cells(report, "trade-off-correlations")[0][3]
+    section = next(section for section in report.sections if section.key == "trade-off")
+    assert "There is no rank correlation of" in section.paragraphs[1] and reason in section.paragraphs[1]
 
 
 def test_without_unsafe_prompts_a_line_says_what_to_run(tmp_path: Path) -> None:
@@ -159,8 +161,8 @@ def test_without_unsafe_prompts_a_line_says_what_to_run(tmp_path: Path) -> None:
 
 
 def test_arrows_lead_to_the_same_checkpoint_asked_otherwise(tmp_path: Path) -> None:
-    asked = {"plain": {}, "told": {"system_instruction": "Be careful."}}
-    for name, settings in asked.items():
+    settings_of_targets = {"plain": {}, "told": {"system_instruction": "Be careful."}}
+    for name, settings in settings_of_targets.items():
         for task, side in (("xs_safe", "safe"), ("xs_unsafe", "unsafe")):
             rows = [({"prompt": f"{side} {n}", "prompt_label": side}, ["refused"]) for n in range(3)]
             write_log(tmp_path / name / task, rows, pretrained="org/gemma-2-9b", task=task, **settings)

@@ -47,7 +47,7 @@ PROMPTS = [f"Tell me of case {number}." for number in range(10)]
 
 
 def section_of(folder: Path) -> Section:
-    return next(one for one in build(read_inputs([folder])).sections if one.key == "unanswered")
+    return next(section for section in build(read_inputs([folder])).sections if section.key == "unanswered")
 
 
 def test_each_prompt_is_counted_once(tmp_path: Path) -> None:

@@ -47,15 +47,15 @@ PAIRS = [
 def test_a_reply_called_diluted_counts_as_complied_and_is_counted(tmp_path: Path) -> None:
     rows = [{"answer": ANSWER, "people": label} for label in ("Diluted", "complied", "refused")]
     file = write_table(tmp_path / "labelled.csv", rows)
-    said = overbench("agreement", file, "--gold", "people", "--reply", "answer")
-    assert "Labelled diluted, counted as complied: 1 row." in said
+    output = overbench("agreement", file, "--gold", "people", "--reply", "answer")
+    assert "Labelled diluted, counted as complied: 1 row." in output
     confusion = read_labelled(file, label_by_rules, gold="people", columns=ReplyColumns("answer"))
     assert confusion.counts[0, LABELS.index("complied"), LABELS.index("complied")] == 2
 
 
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
-    rows = [{"answer": REPLIES[found], "people": human} for human, found in PAIRS]
+    rows = [{"answer": REPLIES[label], "people": human} for human, label in PAIRS]
     return write_table(tmp_path / "labelled.csv", rows)
 
 
@@ -76,19 +76,19 @@ class TestFigures:
         assert (
             reading.counts.tolist() == one_stratum([[5, 1, 0, 0], [1, 3, 0, 1], [0, 1, 1, 0]]).counts.tolist()
         )
-        found = figures(reading)
-        assert found == figures(reading)
-        assert all(0 <= one.low < one.value < one.high <= 1 for one in found.values())
+        values = figures(reading)
+        assert values == figures(reading)
+        assert all(0 <= figure.low < figure.value < figure.high <= 1 for figure in values.values())
         # Flagged by the rules and by people: 3 + 1 + 1 = 5; flagged by the rules 6, by people 6.
-        assert found["precision"].value == pytest.approx(5 / 6)
-        assert found["precision"].interval == pytest.approx(wilson_interval(5, 6))
-        assert found["recall"].value == pytest.approx(5 / 6)
-        assert found["recall"].interval == pytest.approx(wilson_interval(5, 6))
-        assert found["F1"].value == pytest.approx(10 / 12)
-        assert (found["accuracy"].value, found["accuracy"].n) == (9 / 12, 12)
-        assert found["accuracy"].interval == pytest.approx(wilson_interval(9, 12))
+        assert values["precision"].value == pytest.approx(5 / 6)
+        assert values["precision"].interval == pytest.approx(wilson_interval(5, 6))
+        assert values["recall"].value == pytest.approx(5 / 6)
+        assert values["recall"].interval == pytest.approx(wilson_interval(5, 6))
+        assert values["F1"].value == pytest.approx(10 / 12)
+        assert (values["accuracy"].value, values["accuracy"].n) == (9 / 12, 12)
+        assert values["accuracy"].interval == pytest.approx(wilson_interval(9, 12))
         # Expected agreement (6*6 + 4*5 + 2*1) / 144 = 58/144; (108 - 58) / (144 - 58).
-        assert found["Cohen's kappa"].value == pytest.approx(50 / 86)
+        assert values["Cohen's kappa"].value == pytest.approx(50 / 86)
         assert len(reading.disagreements) == 4
 
     def test_the_bootstrap_spread_is_that_of_a_proportion(self) -> None:
@@ -100,22 +100,22 @@ class TestFigures:
         assert high == pytest.approx(2 * p_high / (p_high + 1), abs=0.01)
 
     def test_perfect_agreement_and_nothing_invented_where_there_is_nothing(self) -> None:
-        found = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
-        assert {one.value for one in found.values()} == {1.0}
-        found = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
-        assert found.pop("accuracy").value == 1.0
-        assert len(found) == 4 and not any(one.defined for one in found.values())
+        values = figures(one_stratum([[5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0]]))
+        assert {figure.value for figure in values.values()} == {1.0}
+        values = figures(one_stratum([[5, 0, 0, 0], [0, 0, 0, 2], [0, 0, 0, 0]]))
+        assert values.pop("accuracy").value == 1.0
+        assert len(values) == 4 and not any(figure.defined for figure in values.values())
 
     def test_replies_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
         # 90 complied replies of which 10 were read (1 is a refusal), 10 refused of which 10 were read.
         counts = [[[9, 0, 0, 0], [1, 0, 0, 0], [0] * 4], [[0, 0, 0, 0], [0, 10, 0, 0], [0] * 4]]
         table = table_of(np.array(counts, dtype=float), np.array([90.0, 10.0]))
-        found = figures(table)
+        values = figures(table)
         assert table.weights().tolist() == [9.0, 1.0]
-        assert found["precision"].value == 1.0
-        assert found["recall"].value == pytest.approx(10 / 19)  # plain counting would say 10/11
+        assert values["precision"].value == 1.0
+        assert values["recall"].value == pytest.approx(10 / 19)  # plain counting would say 10/11
         # Kish: (10*1 + 1*9)^2 / (10*1 + 1*81) = 361/91.
-        assert found["recall"].interval == pytest.approx(wilson_interval(10 / 19 * 361 / 91, 361 / 91))
+        assert values["recall"].interval == pytest.approx(wilson_interval(10 / 19 * 361 / 91, 361 / 91))
         assert effective_size(np.array([9.0, 1.0]), np.array([1.0, 10.0])) == pytest.approx(361 / 91)
 
     def test_strata_that_nobody_labelled_are_said(self) -> None:
@@ -153,7 +153,7 @@ class TestFiles:
         return read_labelled(path, label_by_rules, gold="g", columns=ReplyColumns("a", **columns))
 
     def test_jsonl_and_parquet_read_alike(self, tmp_path: Path) -> None:
-        rows = [{"a": REPLIES[found], "g": human} for human, found in PAIRS] + [{"a": "x", "g": None}]
+        rows = [{"a": REPLIES[label], "g": human} for human, label in PAIRS] + [{"a": "x", "g": None}]
         a, b = (self.read(write_table(tmp_path / name, rows)) for name in ("r.jsonl", "r.parquet"))
         assert a.counts.tolist() == b.counts.tolist()
         assert a.blank == b.blank == 1
@@ -204,23 +204,23 @@ def run_of(refused: int, n: int) -> Counter[float]:
 
 class TestCorrection:
     def test_worked_by_hand(self) -> None:
-        found = corrected_rate(UNSTRATIFIED, run_of(350, 1000))
-        assert (found.raw, found.sensitivity, found.specificity) == pytest.approx((0.35, 0.8, 0.95))
-        assert found.value == pytest.approx((0.35 + 0.95 - 1) / (0.8 + 0.95 - 1)) == pytest.approx(0.4)
-        assert 0.3 < found.low < 0.4 < found.high < 0.5
-        assert found.notes == ()
+        rate = corrected_rate(UNSTRATIFIED, run_of(350, 1000))
+        assert (rate.raw, rate.sensitivity, rate.specificity) == pytest.approx((0.35, 0.8, 0.95))
+        assert rate.value == pytest.approx((0.35 + 0.95 - 1) / (0.8 + 0.95 - 1)) == pytest.approx(0.4)
+        assert 0.3 < rate.low < 0.4 < rate.high < 0.5
+        assert rate.notes == ()
 
     def test_a_sample_drawn_by_label_is_not_counted_plainly(self) -> None:
         # The run: 300 flagged, 700 not. Read: 50 of each; 40 and 5 are refusals.
         counts = np.zeros((2, 3, 4))
         counts[0, 1, 1], counts[0, 0, 1] = 40, 10
         counts[1, 1, 0], counts[1, 0, 0] = 5, 45
-        found = corrected_rate(table_of(counts, np.array([300.0, 700.0])), run_of(300, 1000))
+        rate = corrected_rate(table_of(counts, np.array([300.0, 700.0])), run_of(300, 1000))
         # Refusals: 0.3 * 0.8 = 0.24 flagged and 0.7 * 0.1 = 0.07 not: 0.31, which must come out.
-        assert found.sensitivity == pytest.approx(0.24 / 0.31)  # plain counting: 40/45
-        assert found.specificity == pytest.approx(0.63 / 0.69)
-        assert found.value == pytest.approx(0.31)
-        assert found.low < 0.31 < found.high
+        assert rate.sensitivity == pytest.approx(0.24 / 0.31)  # plain counting: 40/45
+        assert rate.specificity == pytest.approx(0.63 / 0.69)
+        assert rate.value == pytest.approx(0.31)
+        assert rate.low < 0.31 < rate.high
 
     def test_repeats_enter_as_shares(self) -> None:
         run = Counter({0.5: 200, 1.0: 250, 0.0: 550})
@@ -235,23 +235,23 @@ class TestCorrection:
 
     @pytest.mark.parametrize(("refused", "value"), [(10, 0.0), (990, 1.0)])
     def test_it_is_clipped(self, refused: int, value: float) -> None:
-        found = corrected_rate(UNSTRATIFIED, run_of(refused, 1000))
-        assert 0 <= found.low <= value == found.value <= found.high <= 1
+        rate = corrected_rate(UNSTRATIFIED, run_of(refused, 1000))
+        assert 0 <= rate.low <= value == rate.value <= rate.high <= 1
 
     def test_no_error_in_a_few_replies_is_not_no_error(self) -> None:
         counts = np.zeros((2, 3, 4))
         counts[0, 0, 0] = counts[1, 1, 1] = 15
-        found = corrected_rate(table_of(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
-        assert found.value == pytest.approx(0.003)
+        rate = corrected_rate(table_of(counts, np.array([99_700.0, 300.0])), run_of(300, 100_000))
+        assert rate.value == pytest.approx(0.003)
         # 15 replies without a missed refusal leave up to 0.17 open: the 95 % point of Beta(1, 16), which is
         # 1 - 0.05 ** (1 / 16). Resampling these 15 would give 0.0034.
-        assert found.high == pytest.approx(0.171, abs=0.01)
-        assert len(found.notes) == 2
-        assert "Only 15 labelled replies are refused" in found.notes[0]
+        assert rate.high == pytest.approx(0.171, abs=0.01)
+        assert len(rate.notes) == 2
+        assert "Only 15 labelled replies are refused" in rate.notes[0]
 
     def test_a_labeller_near_chance_tells_nothing(self) -> None:
-        found = corrected_rate(one_stratum([[11, 9, 0, 0], [9, 11, 0, 0], [0] * 4]), run_of(50, 100))
-        assert (found.low, found.high) == (0.0, 1.0)
+        rate = corrected_rate(one_stratum([[11, 9, 0, 0], [9, 11, 0, 0], [0] * 4]), run_of(50, 100))
+        assert (rate.low, rate.high) == (0.0, 1.0)
 
     @pytest.mark.parametrize(
         ("cells", "run", "message"),
@@ -275,15 +275,15 @@ class TestCorrection:
 
     def test_what_the_provider_withheld_counts_as_it_is(self) -> None:
         # 300 of 1,000 are withheld; of the other 700, 245 are called refused, which is 40 % corrected.
-        found = corrected_rate(UNSTRATIFIED, run_of(545, 1000), withheld=0.3)
-        assert found.value == pytest.approx(0.3 + 0.7 * 0.4) and found.raw == 0.545
-        assert found.low < 0.58 < found.high and found.high - found.low < 0.15
-        found = corrected_rate(UNSTRATIFIED, run_of(1000, 1000), withheld=1.0)
-        assert found.value == 1 and found.low > 0.99
+        rate = corrected_rate(UNSTRATIFIED, run_of(545, 1000), withheld=0.3)
+        assert rate.value == pytest.approx(0.3 + 0.7 * 0.4) and rate.raw == 0.545
+        assert rate.low < 0.58 < rate.high and rate.high - rate.low < 0.15
+        rate = corrected_rate(UNSTRATIFIED, run_of(1000, 1000), withheld=1.0)
+        assert rate.value == 1 and rate.low > 0.99
 
     def test_no_refusal_among_few_prompts_is_not_a_rate_of_zero(self) -> None:
-        found = corrected_rate(UNSTRATIFIED, run_of(0, 20))
-        assert found.value == found.low == 0 and 0.05 < found.high < 0.2
+        rate = corrected_rate(UNSTRATIFIED, run_of(0, 20))
+        assert rate.value == rate.low == 0 and 0.05 < rate.high < 0.2
 
     @given(
         st.tuples(*[st.integers(0, 400)] * 4),
@@ -389,8 +389,8 @@ class TestCorrection:
                 counts[stratum, 1, stratum] = truth[read].sum()
                 counts[stratum, 0, stratum] = 100 - truth[read].sum()
             sizes = np.array([(~flagged).sum(), flagged.sum()], dtype=float)
-            found = corrected_rate(
+            rate = corrected_rate(
                 table_of(counts, sizes), run_of(int(flagged.sum()), 3000), random_seed=trial
             )
-            covered += found.low <= 0.2 <= found.high
+            covered += rate.low <= 0.2 <= rate.high
         assert 0.92 <= covered / trials <= 1

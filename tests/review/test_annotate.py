@@ -151,13 +151,13 @@ class TestInTheTerminal:
 
         def cut_off(question: str) -> str:
             # The answer before this question is on disk already.
-            assert self.labels(sheet)[2] == ("partial" if asked else "")
-            asked.append(question)
-            if len(asked) == 2:
+            assert self.labels(sheet)[2] == ("partial" if questions else "")
+            questions.append(question)
+            if len(questions) == 2:
                 raise KeyboardInterrupt
             return "p"
 
-        asked: list[str] = []
+        questions: list[str] = []
         assert ask(sheet, cut_off, lambda line: None) == 3
 
     def test_skip_and_back(self, run: Path) -> None:
@@ -247,8 +247,8 @@ class TestFoldersOfSuites:
     ) -> None:
         write_log(Path("OUT"), [("Kill it?", ["refused"]), ("Stop it?", ["complied"])])
         write_other_tasks(Path("OUT"))
-        said = "Logs of other tasks are left out: arc_easy, ifeval."
-        assert said in overbench("annotate", *named, "--limit", 2)
+        note = "Logs of other tasks are left out: arc_easy, ifeval."
+        assert note in overbench("annotate", *named, "--limit", 2)
         rows = read_sheet(Path("labels.csv"))
         assert len(rows) == 2
         write_sheet(
@@ -256,24 +256,24 @@ class TestFoldersOfSuites:
             [row | {"human_label": "refused" if "sorry" in row["reply"] else "complied"} for row in rows],
         )
         agreed = overbench("agreement", "labels.csv", "--run", *named)
-        assert said in agreed and "2 prompts with a scored reply" in agreed
-        assert said in overbench("rescore", *named, "--output_path", "new")
+        assert note in agreed and "2 prompts with a scored reply" in agreed
+        assert note in overbench("rescore", *named, "--output_path", "new")
         assert len(list(Path("new").iterdir())) == 1
 
     def test_without_labels_the_errors_are_those_on_the_nearest_labelled_set(self, own_folder: None) -> None:
         rows = [sample(f"Kill {n}?", [REFUSAL if n < 3 else ANSWER], ["complied"]) for n in range(12)]
-        told = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
-        assert "replies to harmless prompts, 75 of them refused, labelled by people (xstest-gpt4" in told
-        assert "Style of refusing: unknown (3 of 3 refusals open with a stock phrase)." in told
-        assert "evasion not measured" not in told and "labelled replies; people" not in told
+        output = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
+        assert "replies to harmless prompts, 75 of them refused, labelled by people (xstest-gpt4" in output
+        assert "Style of refusing: unknown (3 of 3 refusals open with a stock phrase)." in output
+        assert "evasion not measured" not in output and "labelled replies; people" not in output
         assert "expected a file with people's labels, or --run" in overbench("agreement", code=2)
 
     def test_unsafe_prompts_of_a_run_are_no_over_refusal(self, own_folder: None) -> None:
         rows = [sample(f"Kill {n}?", [REFUSAL], ["refused"]) for n in range(8)]
         for row in rows[2:]:
             row["doc"]["prompt_label"] = "unsafe"
-        told = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
-        safe, unsafe = told.split("overbench_x.jsonl on unsafe prompts: ")
+        output = overbench("agreement", "--run", write_table(Path("samples_overbench_x.jsonl"), rows))
+        safe, unsafe = output.split("overbench_x.jsonl on unsafe prompts: ")
         assert "2 prompts with a scored reply" in safe and "osr (refused)" in safe
         assert unsafe.startswith("6 prompts with a scored reply") and "osr" not in unsafe
         assert "correct_refusal_rate     1.0000 [0.6097, 1.0000]" in unsafe  # Wilson: 6 / (6 + 3.8415)

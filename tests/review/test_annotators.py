@@ -37,12 +37,12 @@ RATINGS = np.array([[int(n) for n in row.split()] for row in FOURTEEN.split(";")
 def annotations(*rows: str, sizes: dict[str, int] | None = None) -> Annotations[str]:
     """A letter per annotator, - for none; with sizes, "stratum/letters"."""
     read = [row.rpartition("/")[::2] for row in rows]
-    found = tuple(
-        Annotated("", {}, stratum, tuple(None if one == "-" else one for one in said))
-        for stratum, said in read
+    annotated = tuple(
+        Annotated("", {}, stratum, tuple(None if label == "-" else label for label in labels))
+        for stratum, labels in read
     )
     key = Key("", "", 0, sizes, {}) if sizes else None
-    return Annotations(tuple("abcdef"[: len(found[0].labels)]), found, key)
+    return Annotations(tuple("abcdef"[: len(annotated[0].labels)]), annotated, key)
 
 
 class TestKappa:
@@ -65,18 +65,18 @@ class TestKappa:
 
     def test_rows_of_a_drawn_sample_weigh_what_they_stand_for(self) -> None:
         """One of two in stratum s stands for 45 of 90, each of two in t for 1: they agree on 45 + 2 of 92."""
-        found = annotator_agreement(annotations("s/xx", "s/xy", "t/xx", "t/yy", sizes={"s": 90, "t": 2}))
+        agreement = annotator_agreement(annotations("s/xx", "s/xy", "t/xx", "t/yy", sizes={"s": 90, "t": 2}))
         cells = np.array([[46.0, 45], [0, 1]])
-        assert found.kappa.value == pytest.approx(float(cohens_kappa(cells)))
-        assert found.same == pytest.approx(47 / 92)
+        assert agreement.kappa.value == pytest.approx(float(cohens_kappa(cells)))
+        assert agreement.same == pytest.approx(47 / 92)
 
     def test_intervals_are_those_of_resampled_rows(self) -> None:
-        found = annotator_agreement(annotations(*["xx"] * 80, *["xy"] * 10, *["yy"] * 110))
+        agreement = annotator_agreement(annotations(*["xx"] * 80, *["xy"] * 10, *["yy"] * 110))
         ase = inter_rater.cohens_kappa(np.array([[80, 10], [0, 110]])).std_kappa
-        assert found.kappa.high - found.kappa.low == pytest.approx(2 * 1.96 * ase, rel=0.15)
+        assert agreement.kappa.high - agreement.kappa.low == pytest.approx(2 * 1.96 * ase, rel=0.15)
         assert (
-            found.line().startswith("a and b: Cohen's kappa 0.8")
-            and "alike 95.0% of 200 rows" in found.line()
+            agreement.line().startswith("a and b: Cohen's kappa 0.8")
+            and "alike 95.0% of 200 rows" in agreement.line()
         )
 
     @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ class TestKappa:
 class TestReading:
     def test_columns_of_one_file_are_annotators(self, tmp_path: Path) -> None:
         rows = [{"reply": REFUSAL, "a": "refused", "b": "1_full_compliance"}, {"reply": "x", "a": 0, "b": ""}]
-        found = read_annotations([write_table(tmp_path / "r.jsonl", rows)], "a,b", gold_label)
-        assert found.annotators == ("a", "b")
-        assert [row.labels for row in found.rows] == [("refused", "complied"), ("complied", None)]
+        read_back = read_annotations([write_table(tmp_path / "r.jsonl", rows)], "a,b", gold_label)
+        assert read_back.annotators == ("a", "b")
+        assert [row.labels for row in read_back.rows] == [("refused", "complied"), ("complied", None)]
 
     def test_two_people_of_xstest(self, shared_data: Path) -> None:
         file = shared_data / "xstest" / "completions_gpt4.csv"
         words = ("--reply", "completion", "--prompt", "prompt")
-        told = overbench("agreement", file, "--gold", "annotation_1,annotation_2", *words)
-        assert "annotation_1 and annotation_2: Cohen's kappa 0.9" in told and "of 450 rows" in told
-        assert "on which annotators tie" in told
+        output = overbench("agreement", file, "--gold", "annotation_1,annotation_2", *words)
+        assert "annotation_1 and annotation_2: Cohen's kappa 0.9" in output and "of 450 rows" in output
+        assert "on which annotators tie" in output
 
     def test_the_papers_check_of_500_replies_by_two(self, tmp_path: Path) -> None:
         """Half of the replies are to safe prompts, half of each side refusals as far as there are."""
@@ -131,11 +131,13 @@ class TestReading:
                 no = row["reply"] == REFUSAL and row["id"] not in pardoned
                 row["human_label"] = "refused" if no else "complied"
             write_sheet(file, rows)
-        told = overbench("agreement", *sheets)
-        assert "490 labelled replies" in told and "Left out: 10 rows on which annotators tie." in told
-        assert "anna and ben: Cohen's kappa 0.96" in told and "alike 98.0% of 500 rows" in told
+        output = overbench("agreement", *sheets)
+        assert "490 labelled replies" in output and "Left out: 10 rows on which annotators tie." in output
+        assert "anna and ben: Cohen's kappa 0.96" in output and "alike 98.0% of 500 rows" in output
         # 110 of 115 for the 250 refusals to safe prompts, 125 of 125 for the 250 to unsafe ones.
-        assert ["precision", f"{(110 / 115 + 1) / 2:.4f}"] in [line.split()[:2] for line in told.splitlines()]
+        assert ["precision", f"{(110 / 115 + 1) / 2:.4f}"] in [
+            line.split()[:2] for line in output.splitlines()
+        ]
 
     @pytest.mark.parametrize(
         ("changed", "message"),

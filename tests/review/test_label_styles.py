@@ -28,19 +28,19 @@ STOCK = RefusalStyle(stock=90, refusals=100)
 OWN = RefusalStyle(stock=5, refusals=100)
 
 
-def measured(name: str, by: str, style: RefusalStyle, found: int, missed: int) -> Measurement:
+def measured(name: str, by: str, style: RefusalStyle, caught: int, missed: int) -> Measurement:
     """Of a set with 100 complied replies to harmless prompts, and refused ones, found or missed."""
-    counts: Counts = ((100, 0, 0, 0, 0), (missed, found, 0, 0, 0), *NOTHING[2:])
-    labelled_set = LabelledSet(name, name, by, "en", 100 + found + missed, name, style)
+    counts: Counts = ((100, 0, 0, 0, 0), (missed, caught, 0, 0, 0), *NOTHING[2:])
+    labelled_set = LabelledSet(name, name, by, "en", 100 + caught + missed, name, style)
     return Measurement("rules 9", labelled_set, counts, NOTHING)
 
 
 @pytest.fixture
 def three_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = [
-        measured("stock-people", "people", STOCK, found=45, missed=5),
-        measured("stock-models", "a model", STOCK, found=10, missed=0),
-        measured("own-models", "a model", OWN, found=6, missed=14),
+        measured("stock-people", "people", STOCK, caught=45, missed=5),
+        measured("stock-models", "a model", STOCK, caught=10, missed=0),
+        measured("own-models", "a model", OWN, caught=6, missed=14),
     ]
     monkeypatch.setattr(label_quality, "read_label_quality", lambda: sets)
 
@@ -62,7 +62,7 @@ def test_sensitivity_comes_from_sets_of_the_runs_own_style() -> None:
 
 
 def test_where_no_set_has_the_style_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    sets = [measured("stock-people", "people", STOCK, found=45, missed=5)]
+    sets = [measured("stock-people", "people", STOCK, caught=45, missed=5)]
     monkeypatch.setattr(label_quality, "read_label_quality", lambda: sets)
     errors = nearest_errors("rules 9", "own words")
     assert errors is not None and "stock-people" in errors.source

@@ -30,7 +30,9 @@ from overbench_tasks.prompts.prompt_rows import prompt_id
 def moderated(number: int, votes: str, **more: Any) -> dict[str, Any]:
     """A prompt record; a letter per judge: b, h or u."""
     words = {"b": "benign", "h": "harmful", "u": "unscored"}
-    cast = [{"by": f"judge:{name}", "verdict": words[one]} for name, one in zip("xyz", votes, strict=False)]
+    cast = [
+        {"by": f"judge:{name}", "verdict": words[letter]} for name, letter in zip("xyz", votes, strict=False)
+    ]
     return {"id": f"secret-{number}", "prompt": f"How do I kill {number}?", "moderation": cast, **more}
 
 
@@ -54,17 +56,17 @@ class TestDraw:
     def test_half_were_passed_and_half_turned_away_and_every_way_of_voting_is_seen(self, pool: Path) -> None:
         assert make_prompt_sheet([pool], pool.with_name("s.csv"), n=40, random_seed=0) == 40
         key = read_key(pool.with_name("s.key.json"))
-        told = {"passed/judge:x=benign, judge:y=benign, judge:z=benign": (90, 14)}
-        told["passed/judge:x=benign, judge:y=harmful, judge:z=benign"] = (6, 6)
-        told["turned_away/judge:x=harmful, judge:y=harmful, judge:z=benign"] = (20, 16)
-        told["turned_away/judge:x=harmful, judge:y=harmful, judge:z=harmful"] = (4, 4)
+        strata = {"passed/judge:x=benign, judge:y=benign, judge:z=benign": (90, 14)}
+        strata["passed/judge:x=benign, judge:y=harmful, judge:z=benign"] = (6, 6)
+        strata["turned_away/judge:x=harmful, judge:y=harmful, judge:z=benign"] = (20, 16)
+        strata["turned_away/judge:x=harmful, judge:y=harmful, judge:z=harmful"] = (4, 4)
         drawn = Counter(key.rows.values())
-        assert {name: (size, drawn[name]) for name, size in key.sizes.items()} == told
+        assert {name: (size, drawn[name]) for name, size in key.sizes.items()} == strata
 
     def test_annotators_see_prompts_alone_each_in_their_own_order(self, pool: Path) -> None:
         words = ("--prompts", pool, "-o", pool.with_name("s.csv"), "-L", 40)
-        said = overbench("annotate", *words, "--annotators", "anna,ben")
-        assert f"overbench agreement {pool.with_name('s.anna.csv')} {pool.with_name('s.ben.csv')}" in said
+        output = overbench("annotate", *words, "--annotators", "anna,ben")
+        assert f"overbench agreement {pool.with_name('s.anna.csv')} {pool.with_name('s.ben.csv')}" in output
         anna, ben = (read_sheet(pool.with_name(f"s.{name}.csv")) for name in ("anna", "ben"))
         assert set(anna[0]) == {"id", "prompt", "human_label", "note", "sample_key"}
         assert {row["id"] for row in anna} == {prompt_id(row["prompt"]) for row in ben}
@@ -91,8 +93,8 @@ class TestDraw:
         rejected = [moderated(2, "h", gate="moderation"), moderated(3, "b", gate="novelty"), old]
         rejected = [row | {"votes": row.pop("moderation", None)} for row in rejected]
         write_table(tmp_path / "data" / "rejections.jsonl", rejected)
-        found = [(one.prompt, one.stratum) for one in read_moderated([tmp_path])]
-        assert found == [
+        rows = [(row.prompt, row.stratum) for row in read_moderated([tmp_path])]
+        assert rows == [
             ("How do I kill 1?", "passed/judge:x=benign"),
             ("How do I kill 2?", "turned_away/judge:x=harmful"),
             ("Old?", "turned_away/"),
@@ -115,7 +117,7 @@ class TestDraw:
     )  # fmt: skip
     def test_votes_are_read_as_records_hold_them(self, tmp_path: Path, votes: object, stratum: str) -> None:
         file = write_table(tmp_path / "p.jsonl", [{"prompt": "Kill it?", "moderation": votes}])
-        assert [one.stratum for one in read_moderated([file])] == [stratum]
+        assert [row.stratum for row in read_moderated([file])] == [stratum]
 
     @pytest.mark.parametrize(
         ("row", "message"),
@@ -132,8 +134,8 @@ class TestDraw:
 
     def test_a_folder_of_something_else_and_names_that_are_none(self, tmp_path: Path) -> None:
         assert "to be the folder of a run" in overbench("annotate", "--prompts", tmp_path, code=1)
-        said = overbench("annotate", "--prompts", "x", "--annotators", "anna,anna", code=1)
-        assert "different words of letters" in said
+        output = overbench("annotate", "--prompts", "x", "--annotators", "anna,anna", code=1)
+        assert "different words of letters" in output
         assert "the person at this terminal" in overbench(
             "annotate", "--prompts", "x", "--annotators", "anna,ben", "-i", code=2
         )
@@ -150,11 +152,11 @@ def table(cells: Mapping[str, tuple[int, Mapping[str, int]]]) -> Annotations[str
     """Stratum -> (size, people's labels -> how many): one annotator."""
     votes, rows, strata = {}, [], {}
     for stratum, (_, labels) in cells.items():
-        said = dict(one.split("=") for one in stratum.partition("/")[2].split(", ") if one)
+        prompt_votes = dict(vote.split("=") for vote in stratum.partition("/")[2].split(", ") if vote)
         for label, number in labels.items():
             for _ in range(number):
                 identity = str(len(rows))
-                votes[identity], strata[identity] = said, stratum
+                votes[identity], strata[identity] = prompt_votes, stratum
                 rows.append(Annotated("", {"id": identity, "prompt": identity}, stratum, (label,)))
     key = Key("", "pool", 0, {stratum: size for stratum, (size, _) in cells.items()}, strata, votes)
     return Annotations(("anna",), tuple(rows), key)
@@ -196,8 +198,10 @@ class TestFigures:
         assert together["recall"].value == pytest.approx(100 / 140)
 
     def test_intervals_hold_the_value_and_no_error_among_few_is_not_no_error(self) -> None:
-        for one in moderator_figures(POOL, ("harmful",)):
-            assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in one.figures.values())
+        for moderator in moderator_figures(POOL, ("harmful",)):
+            assert all(
+                0 <= figure.low <= figure.value <= figure.high <= 1 for figure in moderator.figures.values()
+            )
         cells = {"passed/x=benign": (900, {"harmless": 30}), "turned_away/x=harmful": (100, {"harmful": 30})}
         clean = moderator_figures(table(cells), ("harmful",))[0].figures
         assert clean["recall"].value == clean["precision"].value == 1 and clean["passed"].value == 0
@@ -227,8 +231,8 @@ class TestFigures:
             }
             cells = {}
             for stratum, harmful in truth.items():
-                found = int(rng.choice(harmful, 250, replace=False).sum())
-                cells[stratum] = (len(harmful), {"harmful": found, "harmless": 250 - found})
+                found_harmful = int(rng.choice(harmful, 250, replace=False).sum())
+                cells[stratum] = (len(harmful), {"harmful": found_harmful, "harmless": 250 - found_harmful})
             missed, caught = (int(harmful.sum()) for harmful in truth.values())
             figures = moderator_figures(table(cells), ("harmful",))[0].figures
             for name, value in (("recall", caught / (caught + missed)), ("passed", missed / 2700)):
@@ -259,8 +263,8 @@ class TestEndToEnd:
             severe = {5} if name == "ben" else set[int]()
             fill(sheet.with_name(f"s.{name}.csv"), lambda n, no=severe: "harmful" if n in no else truth(n))  # type: ignore[misc]
         sheets = sorted(pool.parent.glob("s.*.csv"))
-        told = overbench("agreement", *sheets, "--disagreements", pool.with_name("d.csv"))
-        lines = [line.split() for line in told.splitlines()]
+        output = overbench("agreement", *sheets, "--disagreements", pool.with_name("d.csv"))
+        lines = [line.split() for line in output.splitlines()]
         # Of 24 turned away 14 are harmful; one of 15 harmful ones passed.
         [strict, loose] = [line for line in lines if line[:1] == ["ensemble"]]
         assert strict[1:3] == ["120", f"{14 / 24:.4f}"] and strict[5] == f"{14 / 15:.4f}"
@@ -268,15 +272,16 @@ class TestEndToEnd:
         of_y = [line for line in lines if line[:1] == ["judge:y"]]
         assert of_y[0][2] == f"{15 / 30:.4f}" and of_y[0][5] == f"{15 / 15:.4f}"
         assert (
-            "anna, ben, cleo: Fleiss' kappa 0.9766" in told and "anna and cleo: Cohen's kappa 1.0000" in told
+            "anna, ben, cleo: Fleiss' kappa 0.9766" in output
+            and "anna and cleo: Cohen's kappa 1.0000" in output
         )
-        assert "12 prompts on which people disagree" in told
+        assert "12 prompts on which people disagree" in output
         assert len(read_annotations(sheets, "human_label", harm_label).rows) == 120
         assert len(pool.with_name("d.csv").read_text().splitlines()) == 13
         # Two of them: what divides them has no majority.
-        told = overbench("agreement", *sheets[:2], "--limit", 20)
-        assert "1 without a majority" in told and "13 prompts on which" in told
-        assert "people: harmful and harmless" in told or "people: harmless and harmful" in told
+        output = overbench("agreement", *sheets[:2], "--limit", 20)
+        assert "1 without a majority" in output and "13 prompts on which" in output
+        assert "people: harmful and harmless" in output or "people: harmless and harmful" in output
 
     def test_a_sheet_without_labels_votes_or_key(self, tmp_path: Path) -> None:
         file = write_table(tmp_path / "p.csv", [{"prompt": "Kill \x1b[2Jit?"}, {"prompt": "=SUM(A1)?"}])
@@ -285,8 +290,8 @@ class TestEndToEnd:
         assert "no row has a label under 'human_label'" in overbench("agreement", sheet, code=1)
         rows = read_sheet(sheet)
         write_sheet(sheet, [row | {"human_label": "harmless"} for row in rows])
-        told = overbench("agreement", sheet)
-        assert "harmless 2, borderline 0, harmful 0" in told and "No votes are on record" in told
+        output = overbench("agreement", sheet)
+        assert "harmless 2, borderline 0, harmful 0" in output and "No votes are on record" in output
         assert "which correct no refusal" in overbench("agreement", sheet, "--run", "x", code=2)
         (tmp_path / "s.key.json").unlink()
         assert "cannot be weighed without its key" in overbench("agreement", sheet, code=1)
@@ -297,8 +302,8 @@ class TestEndToEnd:
         overbench("annotate", "--prompts", file, "-o", tmp_path / "s.csv")
         rows_of_sheet = read_sheet(tmp_path / "s.csv")
         write_sheet(tmp_path / "s.csv", [row | {"human_label": "harmful"} for row in rows_of_sheet])
-        told = overbench("agreement", tmp_path / "s.csv", "--disagreements", tmp_path / "d.csv")
-        assert "=Kill [2Jit?" in told and not set(told) & set("\x1b\u202e")
+        output = overbench("agreement", tmp_path / "s.csv", "--disagreements", tmp_path / "d.csv")
+        assert "=Kill [2Jit?" in output and not set(output) & set("\x1b\u202e")
         assert "\n'=Kill" in (tmp_path / "d.csv").read_text(encoding="utf-8")
         labels = list(parted(read_annotations([tmp_path / "s.csv"], "human_label", harm_label)))
-        assert [one[1:] for one in labels] == [("harmful", "passed", "judge:x=benign")]
+        assert [row[1:] for row in labels] == [("harmful", "passed", "judge:x=benign")]

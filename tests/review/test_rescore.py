@@ -40,7 +40,7 @@ from overbench_tasks.refusal import RULES_VERSION, label_reply
 def log(tmp_path: Path) -> Path:
     """Four prompts; by the rules they are refused, complied, partial and unscored."""
     labels = ("complied", "complied", "refused", "unscored")
-    rows = [sample(p, [said], [label]) for (p, said), label in zip(REPLIES.items(), labels, strict=True)]
+    rows = [sample(p, [reply], [label]) for (p, reply), label in zip(REPLIES.items(), labels, strict=True)]
     return write_table(tmp_path / "samples_overbench_x.jsonl", rows)
 
 
@@ -129,9 +129,9 @@ class TestRows:
     def test_any_jsonl_with_named_columns(self, tmp_path: Path) -> None:
         rows = [{"q": "Hi?", "a": REFUSAL, "n": 1}, {"q": "Ho?", "a": None, "n": 2}]
         done = rescore_file(write_table(tmp_path / "r.jsonl", rows), "rules", columns=ReplyColumns("a", "q"))
-        found = rows_of(done.file)
-        assert [{k: row[k] for k in ("q", "a", "n")} for row in found] == rows
-        labels = [row["rescored_rules"]["verdicts"][0]["label"] for row in found]
+        written = rows_of(done.file)
+        assert [{k: row[k] for k in ("q", "a", "n")} for row in written] == rows
+        labels = [row["rescored_rules"]["verdicts"][0]["label"] for row in written]
         assert labels == ["refused", "unscored"]
 
     def test_csv_keeps_its_fields_and_gets_columns(self, tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ class TestRows:
             csv.writer(file).writerows(fields)
         done = rescore_file(source, "rules", columns=ReplyColumns("a"), column="new")
         with done.file.open(encoding="utf-8", newline="") as file:
-            found = list(csv.reader(file))
-        assert [row[:2] for row in found] == fields
-        assert found[0][2:] == ["new_label", "new_reason", "new_by", "new_labeller"]
-        assert [row[2] for row in found[1:]] == ["refused", "complied"]
+            written = list(csv.reader(file))
+        assert [row[:2] for row in written] == fields
+        assert written[0][2:] == ["new_label", "new_reason", "new_by", "new_labeller"]
+        assert [row[2] for row in written[1:]] == ["refused", "complied"]
         assert rescore_file(source, "rules", columns=ReplyColumns("a"), column="new").report == done.report
 
     def test_gz_in_plain_out(self, log: Path, tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ class TestRows:
         rows = [{"a": text, "b": text} for text in texts]
         source = write_table(tmp_path_factory.mktemp("any") / "r.jsonl", rows)
         done = rescore_file(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new")
-        found = rows_of(done.file)
-        assert [{"a": row["a"], "b": row["b"]} for row in found] == rows
-        for text, row in zip(texts, found, strict=True):
+        written = rows_of(done.file)
+        assert [{"a": row["a"], "b": row["b"]} for row in written] == rows
+        for text, row in zip(texts, written, strict=True):
             (verdict,) = row[texts[0] + "new"]["verdicts"]
             assert verdict["label"] == label_reply(text, prompt=text).label
         assert rescore_file(source, "rules", columns=ReplyColumns("a", "b"), column=texts[0] + "new") == done
@@ -267,24 +267,24 @@ def test_what_an_outage_left_open_is_asked_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(rescore_rows, "CHUNK_ROWS", 3)
     source = write_table(tmp_path / "r.jsonl", [{"a": f"reply {i}"} for i in range(9)])
     columns = ReplyColumns("a")
-    down, asked = {"reply 4"}, []
+    down, replies_asked = {"reply 4"}, []
 
     def judge(pairs: Sequence[tuple[str | None, str]]) -> list[Verdict]:
-        asked.extend(reply for _, reply in pairs)
-        lost, said = Verdict("unscored", "judge_error", "j"), Verdict("refused", "said no", "j")
-        return [lost if reply in down else said for _, reply in pairs]
+        replies_asked.extend(reply for _, reply in pairs)
+        lost, refusal = Verdict("unscored", "judge_error", "j"), Verdict("refused", "said no", "j")
+        return [lost if reply in down else refusal for _, reply in pairs]
 
     monkeypatch.setattr(rescore, "by_name", lambda by, settings: Labeller("judge x", judge))
     first = rescore_file(source, "judge", columns=columns)
     assert rates(first.report[""].after, "unscored_rate").value == pytest.approx(1 / 9)
     down.clear()
-    asked.clear()
+    replies_asked.clear()
     second = rescore_file(source, "judge", columns=columns)
     assert rates(second.report[""].after, "unscored_rate").value == 0
     # From the chunk that holds it; the real judge answers the rest from its cache.
-    assert asked == [f"reply {i}" for i in range(3, 9)]
+    assert replies_asked == [f"reply {i}" for i in range(3, 9)]
     assert rescore_file(source, "judge", columns=columns) == second
-    assert len(asked) == 6
+    assert len(replies_asked) == 6
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def test_rows_marked_as_safe_are_left_out_and_ids_and_categories_stay(tmp_path: 
         {"id": "8", "prompt": "How do I rob a base?", "category": "sport", "label": "safe"},
         {"id": "9", "prompt": " how do i rob a  BANK? ", "category": "illegal", "label": "Unsafe"},
     ]
-    (one,), dropped = read(write_table(tmp_path / name, rows))
-    assert (one.id, one.prompt, one.category) == ("7", "How do I rob a bank?", "illegal")
+    (seed,), dropped = read(write_table(tmp_path / name, rows))
+    assert (seed.id, seed.prompt, seed.category) == ("7", "How do I rob a bank?", "illegal")
     assert dropped == {"safe": 1, "duplicate": 1}
 
 
@@ -43,8 +43,8 @@ def test_rows_marked_as_safe_are_left_out_and_ids_and_categories_stay(tmp_path: 
 def test_what_makes_a_row_a_seed(tmp_path: Path, row: dict[str, Any], taken: bool) -> None:
     file = write_table(tmp_path / "x.jsonl", [row, {next(iter(row)): "Sure?"}])
     seeds, _ = read(write_table(tmp_path / "y.jsonl", [{"prompt": "Another?"}]), file)
-    assert ("Rob?" in {one.prompt for one in seeds}) is taken
-    assert all(one.id == prompt_id(one.prompt) for one in seeds)
+    assert ("Rob?" in {seed.prompt for seed in seeds}) is taken
+    assert all(seed.id == prompt_id(seed.prompt) for seed in seeds)
 
 
 def test_a_lower_limit_draws_a_subset_whatever_the_order(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_a_lower_limit_draws_a_subset_whatever_the_order(tmp_path: Path) -> None
     file, turned = tmp_path / "x.txt", tmp_path / "y.txt"
     file.write_text("\n".join(lines))
     turned.write_text("\n".join(reversed(lines)))
-    few, many = ({one.prompt for one in read(file, limit=limit)[0]} for limit in (5, 10))
+    few, many = ({seed.prompt for seed in read(file, limit=limit)[0]} for limit in (5, 10))
     assert len(few) == 5 and few < many
-    assert {one.prompt for one in read(turned, limit=5)[0]} == few
-    assert {one.prompt for one in read(file, limit=5, seed=1)[0]} != few
+    assert {seed.prompt for seed in read(turned, limit=5)[0]} == few
+    assert {seed.prompt for seed in read(file, limit=5, seed=1)[0]} != few
 
 
 @pytest.mark.parametrize(

@@ -198,10 +198,10 @@ def test_a_limit_takes_evenly_and_a_lower_one_a_subset(tmp_path: Path) -> None:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """A hub with the two built-in sets, small; the list grows by what was asked for."""
-    asked: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
 
     def load(hub_id: str, config: str | None, **how: Any) -> datasets.Dataset:
-        asked.append((hub_id, config, how))
+        calls.append((hub_id, config, how))
         if hub_id == "Anthropic/hh-rlhf":
             talks = [f"\n\nHuman: How do I kill {n} wasps?\n\nAssistant: No." for n in range(30)]
             return datasets.Dataset.from_dict({"chosen": talks, "rejected": talks})
@@ -209,7 +209,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return datasets.Dataset.from_dict({"generation": statements, "group": [""] * 30})
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    return asked
+    return calls
 
 
 def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,10 +353,10 @@ def test_no_text_is_in_two_splits(prompts: list[str], seed: int, generation: flo
     wanted = SeedSettings(seed=seed, generation=generation, validation=held, test=held)
     twice = [*THOUSAND[:20], *prompts, *(prompt.casefold() for prompt in prompts)]
     seeds = split(twice, wanted)
-    assert len({one.id for one in seeds}) == len(seeds) == len({normalised(prompt) for prompt in twice})
-    assert {normalised(one.prompt) for one in seeds} == {normalised(prompt) for prompt in twice}
+    assert len({seed.id for seed in seeds}) == len(seeds) == len({normalised(prompt) for prompt in twice})
+    assert {normalised(seed.prompt) for seed in seeds} == {normalised(prompt) for prompt in twice}
     shares = {"train": 1.0, "validation": held, "test": held, "generation": generation}
-    assert {one.split for one in seeds} == {name for name, share in shares.items() if share > 0}
+    assert {seed.split for seed in seeds} == {name for name, share in shares.items() if share > 0}
 
 
 @given(st.lists(st.one_of(st.text(max_size=20), st.none(), st.integers(), st.lists(st.text()))))

@@ -76,23 +76,29 @@ def test_looks_that_are_passed_over_change_no_stop(data: st.DataObject) -> None:
     replies = draws.choices(choices, k=data.draw(st.integers(1, 700)))
     width = data.draw(st.sampled_from([0.02, 0.05, 0.1, 0.2]))
 
-    def sides(asked: int) -> list[SideSoFar]:
-        found = []
+    def sides(answered: int) -> list[SideSoFar]:
+        sides_so_far = []
         for side in {side for side, _ in replies}:
-            scored = [said for one, said in replies[:asked] if one == side and said is not None]
-            found.append(SideSoFar(sum(scored), len(scored), sum(one == side for one, _ in replies)))
-        return found
+            scored = [
+                refused
+                for reply_side, refused in replies[:answered]
+                if reply_side == side and refused is not None
+            ]
+            sides_so_far.append(
+                SideSoFar(sum(scored), len(scored), sum(reply_side == side for reply_side, _ in replies))
+            )
+        return sides_so_far
 
     every = (
         look
         for look in range(LOOK, len(replies), LOOK)
-        if all(narrow_enough(one.refused, one.scored, one.total, width) for one in sides(look))
+        if all(narrow_enough(side.refused, side.scored, side.total, width) for side in sides(look))
     )
-    asked = 0
-    while (look := next_look(sides(asked), asked, width)) is not None:
-        assert look > asked
-        asked = look
-    assert asked == next(every, len(replies))
+    answered = 0
+    while (look := next_look(sides(answered), answered, width)) is not None:
+        assert look > answered
+        answered = look
+    assert answered == next(every, len(replies))
 
 
 @pytest.mark.parametrize(("rate", "total", "width"), [(0.01, 5000, 0.1), (0.07, 200, 0.06), (0.5, 1555, 0.1)])

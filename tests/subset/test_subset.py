@@ -55,30 +55,30 @@ def test_the_model_finds_what_simulated_targets_follow() -> None:
     values = (rng.random(odds.shape) < 1 / (1 + np.exp(-odds))).astype(float)
     values[rng.random(odds.shape) < 0.2] = -1
     values[0] = -1
-    found = fit_traits(values)
-    assert found.slopes == pytest.approx(slopes, abs=0.3)
-    assert found.intercepts == pytest.approx(intercepts, abs=0.3)
-    assert found.traits[0] == pytest.approx(0, abs=1e-9)
-    assert np.corrcoef(found.traits, traits)[0, 1] > 0.6
+    model = fit_traits(values)
+    assert model.slopes == pytest.approx(slopes, abs=0.3)
+    assert model.intercepts == pytest.approx(intercepts, abs=0.3)
+    assert model.traits[0] == pytest.approx(0, abs=1e-9)
+    assert np.corrcoef(model.traits, traits)[0, 1] > 0.6
 
 
 def test_an_estimate_worked_by_hand() -> None:
     """Neighbours differ once: v = (1 - 4/8) / (2 * 4 * 3) * 1 = 1/48, n_eff = 0.25 * 48 = 12."""
-    found = estimate([0, 0, 1, 1], 8)
-    assert (found.value, found.n, found.total) == (0.5, 4, 8)
-    assert (found.low, found.high) == pytest.approx(wilson_interval(6, 12))
-    assert str(found) == "50.0 % [25.4, 74.6], estimated from 4 of 8 prompts"
+    rate = estimate([0, 0, 1, 1], 8)
+    assert (rate.value, rate.n, rate.total) == (0.5, 4, 8)
+    assert (rate.low, rate.high) == pytest.approx(wilson_interval(6, 12))
+    assert str(rate) == "50.0 % [25.4, 74.6], estimated from 4 of 8 prompts"
     # All alike: as many prompts as a random part is worth, 4 * 7 / 4.
-    found = estimate([0, 0, 0, 0], 8)
-    assert (found.low, found.high) == pytest.approx(wilson_interval(0, 7))
+    rate = estimate([0, 0, 0, 0], 8)
+    assert (rate.low, rate.high) == pytest.approx(wilson_interval(0, 7))
     assert estimate([0, 1], 2).low == estimate([0, 1], 2).high == 0.5
     assert math.isnan(estimate([], 2).value)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.integers(0, 1000))
 def test_intervals_hold_the_estimate(values: list[float], more: int) -> None:
-    found = estimate(values, len(values) + more)
-    assert 0 <= found.low <= found.value + 1e-9 and found.value - 1e-9 <= found.high <= 1
+    rate = estimate(values, len(values) + more)
+    assert 0 <= rate.low <= rate.value + 1e-9 and rate.value - 1e-9 <= rate.high <= 1
 
 
 @given(st.integers(1, 40), st.data())
@@ -88,7 +88,7 @@ def test_places_are_apart_and_over_all_starts_drawn_equally_often(total: int, da
     for chosen in drawn:
         assert len(set(chosen)) == size
         assert max(np.diff([*chosen, chosen[0] + total])) < total / size + 1
-    assert [sum(place in chosen for chosen in drawn) for place in range(total)] == [size] * total
+    assert [sum(index in chosen for chosen in drawn) for index in range(total)] == [size] * total
 
 
 class TestCommand:
@@ -132,7 +132,7 @@ class TestCommand:
         assert lines[1].startswith("org/short: 100.0 % [") and "from 1 of 60 prompts" in lines[1]
 
     @pytest.mark.parametrize(
-        ("words", "said"),
+        ("words", "message"),
         [
             (["--size", "1", "--out", "s.jsonl"], "Expected a size from 2 to 60"),
             (["--size", "61", "--out", "s.jsonl"], "in release, got 61"),
@@ -141,16 +141,16 @@ class TestCommand:
         ],
     )
     def test_bad_calls(
-        self, release: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+        self, release: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
     ) -> None:
         monkeypatch.chdir(release.parent)
         write_log(Path("plain"), [("How?", ["refused"])])
-        assert said in overbench("subset", "release", *words, code=1)
+        assert message in overbench("subset", "release", *words, code=1)
         both = overbench("subset", "release", "--out", "s.jsonl", "--estimate", "plain", code=2)
         assert "either --out FILE" in " ".join(both.split())
-        said = overbench("subset", "overbench-1.1", "--out", "s.jsonl", code=1)
-        assert "got overbench-1.1, which has prompts but not which model refused which" in said
-        assert "overbench-2.0" in said
+        message = overbench("subset", "overbench-1.1", "--out", "s.jsonl", code=1)
+        assert "got overbench-1.1, which has prompts but not which model refused which" in message
+        assert "overbench-2.0" in message
         assert sorted(path.name for path in Path().iterdir()) == ["plain", "release"]
 
     def test_it_writes_a_file_of_its_own_or_none(
@@ -158,25 +158,25 @@ class TestCommand:
     ) -> None:
         monkeypatch.chdir(release.parent)
         assert overbench("subset", "release", "--size", "12").startswith("subset.jsonl: subset: 12 of 60")
-        said = overbench("subset", "release", "--size", "9", code=1)
-        assert "subset.jsonl exists already. Name another file with --out" in said
+        output = overbench("subset", "release", "--size", "9", code=1)
+        assert "subset.jsonl exists already. Name another file with --out" in output
 
     def test_a_release_that_does_not_fit(self, release: Path, tmp_path: Path) -> None:
         bare = tiny_release(tmp_path / "bare", [{"prompt": prompt} for prompt in PROMPTS])
-        said = overbench("subset", bare, "--size", "9", "--out", tmp_path / "s.jsonl", code=1)
-        assert "no target with a scored reply" in said
+        output = overbench("subset", bare, "--size", "9", "--out", tmp_path / "s.jsonl", code=1)
+        assert "no target with a scored reply" in output
         write_log(tmp_path / "OUT", [(row, ["refused"]) for row in draw(release, 12)])
         cells, rows = {("How?", "a"): "refused"}, [{"prompt": "How?"}]
         later = tiny_release(tmp_path / "later", rows, cells, version="2")
-        said = overbench("subset", later, "--estimate", tmp_path / "OUT", code=1)
-        assert "to a subset of tiny 1, and" in said and "is tiny 2" in said
+        output = overbench("subset", later, "--estimate", tmp_path / "OUT", code=1)
+        assert "to a subset of tiny 1, and" in output and "is tiny 2" in output
         again = tiny_release(tmp_path / "again", rows, cells)
-        said = overbench("subset", again, "--estimate", tmp_path / "OUT", code=1)
-        assert "12 of the subset's prompts are not in" in said
+        output = overbench("subset", again, "--estimate", tmp_path / "OUT", code=1)
+        assert "12 of the subset's prompts are not in" in output
         write_log(tmp_path / "later", [(row, ["complied"]) for row in draw(release, 12)], rules_version="99")
         both = ("--estimate", tmp_path / "OUT", "--estimate", tmp_path / "later")
-        said = overbench("subset", release, *both, code=1)
-        assert "labelled by 2 different labellers" in said
+        output = overbench("subset", release, *both, code=1)
+        assert "labelled by 2 different labellers" in output
 
 
 @given(st.text(), *[st.integers(0, 10**6)] * 3, st.none() | st.integers(0, 999))

@@ -34,8 +34,8 @@ def test_explain_runs_without_a_device(model_args: str) -> None:
 
 
 def test_a_stage_of_a_refresh_runs_without_a_device(model_args: str, tmp_path: Path) -> None:
-    asked = (f"How do {number} people {verb}" for number in range(30) for verb in ("swim", "kill"))
-    seeds = write_prompts(tmp_path / "seeds.jsonl", asked)
+    prompts = (f"How do {number} people {verb}" for number in range(30) for verb in ("swim", "kill"))
+    seeds = write_prompts(tmp_path / "seeds.jsonl", prompts)
     words = ["--model_args", model_args, "--seeds", seeds, "--moderation", "none"]
     overbench("refresh", *words, "--run_dir", tmp_path / "run", "--until", "seeds")
     overbench("label", tmp_path / "run")

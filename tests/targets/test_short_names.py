@@ -87,6 +87,6 @@ def test_the_hubs_cache_is_told_by_what_it_holds() -> None:
 
 
 def test_arguments_are_shown_in_full_but_for_folders_and_machines() -> None:
-    told = f"pretrained={CACHED},dtype=bfloat16,peft=/data/run7/last,base_url={URL.format(1)},revision=x"
+    arguments = f"pretrained={CACHED},dtype=bfloat16,peft=/data/run7/last,base_url={URL.format(1)},revision=x"
     shown = f"pretrained={QWEN}@{COMMIT},dtype=bfloat16,peft=last,revision=x"
-    assert shown_arguments(told) == shown and shown_arguments(None) is None
+    assert shown_arguments(arguments) == shown and shown_arguments(None) is None

@@ -34,9 +34,9 @@ def test_the_model_receives_what_lm_eval_would_send(tmp_path: Path, flags: dict[
     lm = ScriptedLM(lambda prompt: ANSWER, chat_template="x")
     results = evaluate(lm, file, "overbench", **flags)
     sent = results["samples"]["overbench"][0]["arguments"]
-    asked = target(ScriptedLM(lambda prompt: ANSWER), **flags)
-    assert (asked.context(PROMPT), asked.generation) == tuple(sent[0])
-    assert asked.replies([PROMPT, PROMPT]) == [ANSWER, ANSWER]
+    loaded = target(ScriptedLM(lambda prompt: ANSWER), **flags)
+    assert (loaded.context(PROMPT), loaded.generation) == tuple(sent[0])
+    assert loaded.replies([PROMPT, PROMPT]) == [ANSWER, ANSWER]
 
 
 @pytest.mark.parametrize("backend", ["local-chat-completions", "overbench-local-chat"])
@@ -45,18 +45,18 @@ def test_a_target_behind_a_chat_api_is_sent_messages(backend: str) -> None:
         at = f"model=org/m,base_url={server.url}/chat/completions,tokenized_requests=False"
         made = Target(TargetSettings(model=backend, model_args=at, system_instruction="Be careful."))
         assert made.replies([PROMPT]) == [ANSWER]
-        assert [(one["role"], one["content"]) for one in server.bodies[0]["messages"]] == [
+        assert [(message["role"], message["content"]) for message in server.bodies[0]["messages"]] == [
             ("system", "Be careful."),
             ("user", PROMPT),
         ]
 
 
 def test_the_model_is_loaded_only_when_it_is_asked() -> None:
-    asked = target(model="no-such-backend")
-    assert (asked.name, len(asked.decoding)) == ("org/m", 12)
-    assert asked.replies([]) == []
+    loaded = target(model="no-such-backend")
+    assert (loaded.name, len(loaded.decoding)) == ("org/m", 12)
+    assert loaded.replies([]) == []
     with pytest.raises(OverbenchError, match="lm-eval cannot load --model no-such-backend"):
-        asked.replies(["one"])
+        loaded.replies(["one"])
 
 
 def test_whatever_a_backend_raises_while_it_loads_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +112,10 @@ def test_sampled_replies_are_drawn_without_the_seed_of_all(backend: str, sampled
     with fault_server(lambda *_: ANSWER) as server:
         at = f"model=org/m,base_url={server.url}/chat/completions,tokenized_requests=False"
         made = Target(TargetSettings(model=backend, model_args=at), sampled)
-        assert made.answers([Question(one, None) for one in ("a", "b", "a")]) == [ANSWER] * 3
-        assert [one["messages"][-1]["content"] for one in server.bodies].count("a") == 2
-        assert {"seed" in one for one in server.bodies} == {not sampled}
-        assert [one["temperature"] for one in server.bodies] == [1 if sampled else 0] * 3
+        assert made.answers([Question(prompt, None) for prompt in ("a", "b", "a")]) == [ANSWER] * 3
+        assert [body["messages"][-1]["content"] for body in server.bodies].count("a") == 2
+        assert {"seed" in body for body in server.bodies} == {not sampled}
+        assert [body["temperature"] for body in server.bodies] == [1 if sampled else 0] * 3
 
 
 def test_the_line_break_behind_the_role_is_no_part_of_a_replys_probability() -> None:
@@ -129,6 +129,8 @@ def test_the_line_break_behind_the_role_is_no_part_of_a_replys_probability() -> 
         def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:
             return str(chat_history[-1]["content"]) + ("\n" if "one" in chat_history[-1]["content"] else "")
 
-    asked = target(ProbableLM(lambda prompt: ANSWER))
-    found = asked.log_probabilities([(Question("one", None), "No."), (Question("two", None), "Sorry")])
-    assert found == [-3.0 - 0.5 + 1.0, -5.0]
+    loaded = target(ProbableLM(lambda prompt: ANSWER))
+    log_probabilities = loaded.log_probabilities(
+        [(Question("one", None), "No."), (Question("two", None), "Sorry")]
+    )
+    assert log_probabilities == [-3.0 - 0.5 + 1.0, -5.0]

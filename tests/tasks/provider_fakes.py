@@ -103,11 +103,11 @@ class Script:
 
 def labels_of(samples: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[str, str]]]:
     """The logged (label, reason) by prompt id; the reason of the backend's own verdicts alone."""
-    found = {}
+    labels = {}
     for sample in samples:
         verdicts = [json.loads(text) for text in sample["filtered_resps"][0]]
-        found[sample["doc"]["id"]] = [(one["label"], _why(one)) for one in verdicts]
-    return found
+        labels[sample["doc"]["id"]] = [(verdict["label"], _why(verdict)) for verdict in verdicts]
+    return labels
 
 
 def _why(verdict: Mapping[str, Any]) -> str:

@@ -60,7 +60,7 @@ def test_the_labels_are_those_scripted(model: str, protocol: str, tmp_path: Path
     with fault_server(script.behave) as server:
         results = evaluate(model, source, config, model_args=arguments(server.url))
     samples = results["samples"]["overbench_hard"]
-    assert labels_of(samples) == {name: one * 3 for name, one in script.labels().items()}
+    assert labels_of(samples) == {name: label * 3 for name, label in script.labels().items()}
     scores = results["results"]["overbench_hard"]
     count = Counter(label for ((label, _),) in script.labels().values())
     scored = script.size - count["unscored"]
@@ -88,12 +88,13 @@ def test_prompts_and_repeats_have_seeds_of_their_own_and_tasks_share_them(
         where = {"model_args": arguments(server.url, concurrency)}
         evaluate("overbench-local-chat", source, "overbench", config, **where)
     sent: dict[str, Counter[int]] = defaultdict(Counter)
-    for one in server.bodies:
-        sent[one["messages"][-1]["content"]][one["seed"]] += 1
+    for request in server.bodies:
+        sent[request["messages"][-1]["content"]][request["seed"]] += 1
     assert [sorted(sent[f"Why is item {n} shot?"].values()) for n in range(4)] == [times] * 4
     assert len(set().union(*sent.values())) == 4 * repeats
-    for one in server.bodies:  # by the prompt and the run's seed alone, on any machine, also one at a time
-        assert one["seed"] in {random_seed_of(1234 + n, str(one["messages"])) for n in range(repeats)}
+    # By the prompt and the run's seed alone, on any machine, also one at a time.
+    for request in server.bodies:
+        assert request["seed"] in {random_seed_of(1234 + n, str(request["messages"])) for n in range(repeats)}
 
 
 def test_one_at_a_time_gives_the_same(tmp_path: Path) -> None:
@@ -117,11 +118,11 @@ def test_lm_evals_own_types_beside_it(tmp_path: Path, caplog: pytest.LogCaptureF
         with pytest.raises(Exception, match=r"40[03]"):
             evaluate("local-chat-completions", write(tmp_path / "p.jsonl", ok), model_args=where)
     gc.collect()  # lm-eval leaves its other requests behind, which complain when they go
-    found = labels_of(stock["samples"]["overbench_hard"])
-    lost = [found[str(n)][0] for n in blocked if str(n) in found and script.label(n)[0] == "refused"]
+    labels = labels_of(stock["samples"]["overbench_hard"])
+    lost = [labels[str(n)][0] for n in blocked if str(n) in labels and script.label(n)[0] == "refused"]
     assert set(lost) == {("unscored", "empty")}
-    said = [r.getMessage() for r in caplog.records if "came back empty" in r.getMessage()]
-    assert len(said) == 1 and "--model overbench-local-chat takes the same arguments" in said[0]
+    warnings = [r.getMessage() for r in caplog.records if "came back empty" in r.getMessage()]
+    assert len(warnings) == 1 and "--model overbench-local-chat takes the same arguments" in warnings[0]
 
 
 def test_lm_evals_anthropic_type_dies_of_a_block_and_that_is_said_before(
@@ -237,7 +238,7 @@ def test_two_ranks_gather_what_the_provider_said(tmp_path: Path) -> None:
         for process in processes:
             _, errors = process.communicate(timeout=240)
             assert process.returncode == 0, errors[-3000:]
-    expected = {name: one * 3 for name, one in script.labels().items()}
+    expected = {name: label * 3 for name, label in script.labels().items()}
     assert labels_of(json.loads(out.read_text())) == expected
 
 
@@ -266,27 +267,27 @@ def test_nothing_but_failures_ends_the_run_and_says_why(
     caplog.set_level(logging.DEBUG)
     source = write(tmp_path / "p.jsonl", Script("openai", 200).prompts())
     with fault_server(lambda *_: response) as server:
-        with pytest.raises(OverbenchError, match=message) as told:
+        with pytest.raises(OverbenchError, match=message) as error:
             evaluate("overbench-openai", source, model_args=arguments(server.url, concurrency=8))
         assert len(server.asked) <= most_asked
-    assert KEY not in str(told.value) + caplog.text
-    assert "Nothing was scored" in str(told.value)
+    assert KEY not in str(error.value) + caplog.text
+    assert "Nothing was scored" in str(error.value)
 
 
 def test_a_key_that_a_provider_repeats_is_in_no_output(
     prompt_source: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    said = {"error": {"code": "content_filter", "message": KEY, "param": KEY}}
+    answer = {"error": {"code": "content_filter", "message": KEY, "param": KEY}}
 
     def repeat(text: str, _: int) -> Fault:
         if "kill" in text:
-            return status(400, body=json.dumps(said))
+            return status(400, body=json.dumps(answer))
         return error(400, KEY) if "shoot" in text else body(completion("Fine."))
 
     with fault_server(repeat) as server:
         results = evaluate("overbench-openai", prompt_source, model_args=arguments(server.url))
-    assert [one["label"] for one in first_verdicts(results)] == [
+    assert [verdict["label"] for verdict in first_verdicts(results)] == [
         "refused",
         "unscored",
         "complied",
@@ -320,8 +321,8 @@ def test_a_reasoning_model_is_told_of_while_it_generates_and_labelled_by_its_ans
         if in_text:
             reply = f"<think>\nI can't help. Sorry.\n</think>\n{answer}" if room else "<think>\nI can't help."
             return body(completion(reply, "stop" if room else "length"))
-        said = answer if room else None
-        return body(completion(said, "stop" if room else "length", reasoning_content="I can't help."))
+        content = answer if room else None
+        return body(completion(content, "stop" if room else "length", reasoning_content="I can't help."))
 
     class Told(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -337,15 +338,15 @@ def test_a_reasoning_model_is_told_of_while_it_generates_and_labelled_by_its_ans
             full = evaluate("overbench-local-chat", source, "overbench_hard_think", model_args=where)
     finally:
         logger.removeHandler(handler)
-    assert {(one["label"], one["reason"]) for one in first_verdicts(cut)} == {
+    assert {(verdict["label"], verdict["reason"]) for verdict in first_verdicts(cut)} == {
         ("unscored", "unfinished_reasoning")
     }
     assert len(asked_when_told) == 1 and asked_when_told[0] < 40
     for flag in ("enable_thinking", "overbench_hard_think", "max_gen_toks=4096", "reasoning_content"):
         assert flag in caplog.text
-    labels = [one["label"] for one in first_verdicts(full, "overbench_hard_think")]
+    labels = [verdict["label"] for verdict in first_verdicts(full, "overbench_hard_think")]
     assert Counter(labels) == {"refused": 4, "complied": 36}
-    assert {one["finish_reason"] for one in first_verdicts(full, "overbench_hard_think")} == {"stop"}
+    assert {verdict["finish_reason"] for verdict in first_verdicts(full, "overbench_hard_think")} == {"stop"}
 
 
 @pytest.mark.skipif(
@@ -356,14 +357,14 @@ def test_think_end_token_takes_the_reasoning_off_and_knows_where_it_never_ends(p
     replies = {"kill": ("Hm. </r> I'm sorry, but I can't help.", "stop"), "shoot": ("Hm. I can't", "length")}
 
     def think(text: str, _: int) -> Fault:
-        said = next((reply for word, reply in replies.items() if word in text), (ANSWER, "stop"))
-        return body(completion(*said))
+        content_and_end = next((reply for word, reply in replies.items() if word in text), (ANSWER, "stop"))
+        return body(completion(*content_and_end))
 
     with fault_server(think) as server:
         where = arguments(server.url) + ",think_end_token=</r>"
-        found = first_verdicts(evaluate("overbench-local-chat", prompt_source, model_args=where))
-    assert [one["label"] for one in found] == ["refused", "unscored", "complied", "complied"]
-    assert found[1]["reason"] == "unfinished_reasoning"
+        verdicts = first_verdicts(evaluate("overbench-local-chat", prompt_source, model_args=where))
+    assert [verdict["label"] for verdict in verdicts] == ["refused", "unscored", "complied", "complied"]
+    assert verdicts[1]["reason"] == "unfinished_reasoning"
 
 
 def test_azures_own_key_header_is_sent_to_azure_alone() -> None:

@@ -38,21 +38,24 @@ def verdicts(*labels: str) -> list[Verdict]:
 def test_what_an_unsafe_document_contributes(
     replies: list[Verdict], harmful: float | None, refused: float | None, unscored: float
 ) -> None:
-    found = unsafe_metrics(replies)
-    assert (found["harmful_compliance_rate"], found["harmful_compliance_rate_ci95_low"]) == (harmful, harmful)
-    assert (found["correct_refusal_rate"], found["correct_refusal_rate_stderr"]) == (refused, refused)
-    assert found["unscored_rate"] == unscored
-    assert not [name for name in found if name.startswith(("osr", "compliance"))]
+    metrics = unsafe_metrics(replies)
+    assert (metrics["harmful_compliance_rate"], metrics["harmful_compliance_rate_ci95_low"]) == (
+        harmful,
+        harmful,
+    )
+    assert (metrics["correct_refusal_rate"], metrics["correct_refusal_rate_stderr"]) == (refused, refused)
+    assert metrics["unscored_rate"] == unscored
+    assert not [name for name in metrics if name.startswith(("osr", "compliance"))]
 
 
 @given(st.lists(st.sampled_from(LABELS), min_size=1), st.sampled_from(PROMPT_LABELS))
 def test_every_document_has_every_key_and_no_side_says_anything_of_the_other(
     labels: list[str], side: str
 ) -> None:
-    found = balance_metrics(verdicts(*labels), side)  # type: ignore[arg-type]
-    assert list(found) == list(balance_metrics(verdicts("complied"), "safe"))
+    metrics = balance_metrics(verdicts(*labels), side)  # type: ignore[arg-type]
+    assert list(metrics) == list(balance_metrics(verdicts("complied"), "safe"))
     other = ("osr",) if side == "unsafe" else ("harmful", "correct")
-    assert all(value is None for name, value in found.items() if name.startswith(other))
+    assert all(value is None for name, value in metrics.items() if name.startswith(other))
 
 
 def test_balance_by_hand() -> None:
@@ -147,8 +150,8 @@ def test_a_source_for_each_side(tmp_path: Path) -> None:
     given_sides = {"overbench_unsafe_source": str(unsafe)}
     results = evaluate(lm, safe, "overbench_balance", metadata=given_sides)
     assert results["results"]["overbench_balance"]["youden_j,rules"] == pytest.approx(1 / 4)
-    told = results["configs"]["overbench_balance"]["metadata"]
-    assert told["overbench_prompts"] == ["safe.csv", "unsafe.csv"]
+    metadata = results["configs"]["overbench_balance"]["metadata"]
+    assert metadata["overbench_prompts"] == ["safe.csv", "unsafe.csv"]
 
 
 def test_a_limit_takes_a_random_part_of_as_many_of_each_side_whatever_the_order_of_the_sets(
@@ -160,13 +163,15 @@ def test_a_limit_takes_a_random_part_of_as_many_of_each_side_whatever_the_order_
         for kind in "abcdefghij"
         for n in range(10)
     ]
-    asked = []
+    prompts_of_orders = []
     for name, some in (("sorted", rows), ("turned", rows[::-1])):
         source = write_table(tmp_path / f"{name}.jsonl", some)
-        found = evaluate(ScriptedLM(lambda _: ANSWER), source, "overbench_balance", limit=40)
-        asked.append([one["doc"]["prompt"] for one in found["samples"]["overbench_balance"]])
-        docs = [one["doc"] for one in found["samples"]["overbench_balance"]]
+        results = evaluate(ScriptedLM(lambda _: ANSWER), source, "overbench_balance", limit=40)
+        prompts_of_orders.append(
+            [sample["doc"]["prompt"] for sample in results["samples"]["overbench_balance"]]
+        )
+        docs = [sample["doc"] for sample in results["samples"]["overbench_balance"]]
         for side in PROMPT_LABELS:
             kinds = [doc["category"] for doc in docs if doc["prompt_label"] == side]
             assert len(kinds) == 20 and len(set(kinds)) > 6
-    assert asked[0] == asked[1]
+    assert prompts_of_orders[0] == prompts_of_orders[1]

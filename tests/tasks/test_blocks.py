@@ -59,8 +59,8 @@ def test_each_row_comes_over_http_as_what_it_is(model: str, protocol: str, tmp_p
         if row.failed:
             assert (verdict["label"], verdict["reason"]) == ("unscored", "request_failed"), row.name
         elif row.provider:
-            told = (verdict["label"], verdict["blocked"], verdict["provider"], verdict["category"])
-            assert told == (row.label, True, row.provider, row.category), row.name
+            facts = (verdict["label"], verdict["blocked"], verdict["provider"], verdict["category"])
+            assert facts == (row.label, True, row.provider, row.category), row.name
             assert row.reason in verdict["reason"], row.name
         else:
             assert not verdict["blocked"] and "provider" not in verdict, row.name
@@ -97,8 +97,8 @@ def test_the_recorded_bodies_through_the_command(model: str, shared_data: Path, 
     bodies = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
     def respond(text: str, _: int) -> Fault:
-        said = bodies[item_number(str(text))]
-        return status(said["status"], body=json.dumps(said["body"]))
+        answer = bodies[item_number(str(text))]
+        return status(answer["status"], body=json.dumps(answer["body"]))
 
     with fault_server(respond) as server:
         done = subprocess.run(
@@ -123,18 +123,20 @@ def test_the_recorded_bodies_through_the_command(model: str, shared_data: Path, 
         )
     assert done.returncode == 0, done.stderr[-3000:]
     (log,) = (tmp_path / "out").rglob("samples_overbench_hard_*.jsonl")
-    said = [
+    verdicts = [
         json.loads(json.loads(line)["filtered_resps"][0][0])
         for line in log.read_text(encoding="utf-8").splitlines()
     ]
-    *withheld, last = said
-    assert [Recorded(one["provider"], one["reason"], one["category"]) for one in withheld] == list(RECORDED)
-    assert {(one["label"], one["blocked"]) for one in withheld} == {("refused", True)}
+    *withheld, last = verdicts
+    assert [
+        Recorded(verdict["provider"], verdict["reason"], verdict["category"]) for verdict in withheld
+    ] == list(RECORDED)
+    assert {(verdict["label"], verdict["blocked"]) for verdict in withheld} == {("refused", True)}
     assert (last["label"], last["blocked"], "provider" in last) == ("complied", False, False)
     (results,) = (tmp_path / "out").rglob("results_*.json")
-    found = json.loads(results.read_text(encoding="utf-8"))
-    assert found["results"]["overbench_hard"]["blocked_rate,rules"] == 0.9
-    assert found["configs"]["overbench_hard"]["metadata"]["overbench_blocks"] == {
+    results_read = json.loads(results.read_text(encoding="utf-8"))
+    assert results_read["results"]["overbench_hard"]["blocked_rate,rules"] == 0.9
+    assert results_read["configs"]["overbench_hard"]["metadata"]["overbench_blocks"] == {
         "openai: cyber": 2,
         "anthropic: Output blocked by content filtering policy": 2,
         "openai: bio": 1,
@@ -152,9 +154,9 @@ BLOCK = status(400, body='{"error": {"message": "Content blocked. Try another."}
 class Said(logging.Handler):
     """How many requests had been made when a warning of unknown blocks came, and what it said."""
 
-    def __init__(self, asked: list[str]) -> None:
+    def __init__(self, prompts: list[str]) -> None:
         super().__init__()
-        self._asked = asked
+        self._asked = prompts
         self.warnings: list[tuple[int, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -177,16 +179,16 @@ def test_a_run_says_at_once_that_its_first_replies_are_all_unknown_blocks(
 ) -> None:
     logger = logging.getLogger(run_warnings.__name__)
     with fault_server(lambda text, _: answers[item_number(text) % len(answers)]) as server:
-        logger.addHandler(said := Said(server.asked))
+        logger.addHandler(handler := Said(server.asked))
         try:
             where = arguments(server.url, concurrency)
             evaluate("overbench-openai", prompts(tmp_path, size), model_args=where)
         finally:
-            logger.removeHandler(said)
+            logger.removeHandler(handler)
         assert len(server.asked) == size
-    assert len(said.warnings) == warned
-    for asked, text in said.warnings:
-        assert asked <= 24
+    assert len(handler.warnings) == warned
+    for number, text in handler.warnings:
+        assert number <= 24
         assert f"all of the first {min(size, 20)} replies" in text and "Content blocked." in text
 
 
@@ -195,7 +197,7 @@ def test_a_judge_whose_provider_withholds_its_answer_gives_no_label(
 ) -> None:
     monkeypatch.setenv("OVERBENCH_CACHE", str(tmp_path))
     rows = [row for row in ROWS if row.status != 200]
-    told = {True: "judge_blocked", False: "judge_error"}
+    reasons = {True: "judge_blocked", False: "judge_error"}
 
     def respond(text: str, _: int) -> Fault:
         row = rows[item_number(text)]
@@ -205,7 +207,9 @@ def test_a_judge_whose_provider_withholds_its_answer_gives_no_label(
         settings = {"base_url": server.url, "mode": "judge", "max_retries": 0, "concurrency": 1}
         for number, row in enumerate(rows):  # alone, since a failure may end the asking
             [verdict] = Judge(JudgeSettings.resolve(settings)).label([("Why?", f"It is item {number}.")])
-            assert (verdict.label, verdict.reason) == ("unscored", told[row.provider is not None]), row.name
+            assert (verdict.label, verdict.reason) == ("unscored", reasons[row.provider is not None]), (
+                row.name
+            )
             assert not verdict.blocked
 
 

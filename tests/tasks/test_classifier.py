@@ -241,7 +241,7 @@ class TestInLmEval:
         docs = [{"prompt": "p"}, {"prompt": "q"}]
         labeller = get_filter("overbench_classifier")(model=str(detector), device="cpu")
         labels = labeller.apply([["sorry", "sure"], ["sure"]], docs)
-        found = [[json.loads(text)["label"] for text in document] for document in labels]
+        labels_read = [[json.loads(text)["label"] for text in document] for document in labels]
         expected = [["unscored"] * 2, ["unscored"]] if fails else [["refused", "complied"], ["complied"]]
-        assert found == expected
+        assert labels_read == expected
         assert not any(type(o).__name__ == "BertForSequenceClassification" for o in gc.get_objects())

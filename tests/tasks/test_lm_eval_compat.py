@@ -60,13 +60,13 @@ def test_no_seed_is_sent() -> None:
 
 
 def test_the_model_is_found_while_it_is_evaluated_and_only_then(prompt_source: Path) -> None:
-    found: list[Any] = []
+    models: list[Any] = []
 
     class LookingLM(ScriptedLM):
         def generate_until(self, requests: Any) -> list[str]:
-            found.append(model_under_evaluation())
+            models.append(model_under_evaluation())
             return super().generate_until(requests)
 
     lm = LookingLM(REPLIES)
     evaluate(lm, prompt_source)
-    assert found == [lm] and model_under_evaluation() is None
+    assert models == [lm] and model_under_evaluation() is None

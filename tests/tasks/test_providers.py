@@ -65,9 +65,9 @@ BAD = [
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 def test_what_is_no_completion_may_pass(bad: Bad) -> None:
-    with pytest.raises(AttemptError) as told:
+    with pytest.raises(AttemptError) as error:
         read_response(bad.status, bad.body)
-    assert told.value.outlook == "passing"
+    assert error.value.outlook == "passing"
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ OTHER_MATTERS = (
     st.sampled_from(["error", "detail", "message"]),
 )
 def test_an_error_that_speaks_of_blocked_content_is_a_block_and_never_beside_another_matter(
-    status: int, content: str, stopped: str, backwards: bool, place: str
+    status: int, content: str, stopped: str, backwards: bool, key: str
 ) -> None:
-    said = f"We have {stopped} the {content}" if backwards else f"The {content} has been {stopped}"
-    reply = read(status, {place: f"Sorry. {said}. See the terms."})
+    message = f"We have {stopped} the {content}" if backwards else f"The {content} has been {stopped}"
+    reply = read(status, {key: f"Sorry. {message}. See the terms."})
     assert reply is not None and reply.withheld is not None
-    assert reply.withheld.reason.rstrip(".") == said or reply.withheld.provider == "gateway"
+    assert reply.withheld.reason.rstrip(".") == message or reply.withheld.provider == "gateway"
     for other in OTHER_MATTERS:
-        assert read(status, {place: f"{said}: {other} not allowed"}) is None
-        assert read(status, {place: f"Not for this {other}, {said}"}) is None
-    assert read(500, {place: said}) is None and read(404, {place: said}) is None
-    assert read_response(status, said.encode()) is None and read(status, said) is None
+        assert read(status, {key: f"{message}: {other} not allowed"}) is None
+        assert read(status, {key: f"Not for this {other}, {message}"}) is None
+    assert read(500, {key: message}) is None and read(404, {key: message}) is None
+    assert read_response(status, message.encode()) is None and read(status, message) is None
 
 
 @given(st.sampled_from([row for row in ROWS if row.provider]), st.text(min_size=1), st.integers(0, 3))
@@ -131,9 +131,9 @@ def test_what_a_provider_says_is_kept_short_on_one_line_that_a_terminal_may_show
 ) -> None:
     def poisoned(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: poisoned(one) for name, one in value.items()}
+            return {name: poisoned(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [poisoned(one) for one in value]
+            return [poisoned(item) for item in value]
         return value + hostile * 10**times if isinstance(value, str) else value
 
     try:
@@ -141,8 +141,8 @@ def test_what_a_provider_says_is_kept_short_on_one_line_that_a_terminal_may_show
     except AttemptError:
         return
     if reply is not None:
-        told = reply.withheld or Withheld("", "")
-        for text in (told.reason, told.category, reply.finish_reason or ""):
+        withheld = reply.withheld or Withheld("", "")
+        for text in (withheld.reason, withheld.category, reply.finish_reason or ""):
             assert len(text) <= 200
             assert not {unicodedata.category(char) for char in text} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
@@ -175,8 +175,8 @@ def test_nothing_but_an_attempt_error_is_raised_for_any_json(status: int, body: 
 
 @given(st.sampled_from(sorted(ORDINARY)), st.booleans())
 def test_an_ordinary_end_is_never_a_refusal(finish: str, capitals: bool) -> None:
-    said = finish.upper() if capitals else finish
-    reply = read(200, {"choices": [{"finish_reason": said, "message": {"content": None}}]})
+    reason = finish.upper() if capitals else finish
+    reply = read(200, {"choices": [{"finish_reason": reason, "message": {"content": None}}]})
     assert reply is not None
     verdict = settled(reply)
     assert verdict is not None and verdict.label == "unscored"

@@ -110,19 +110,19 @@ def test_two_ranks_give_the_results_of_one_also_with_repeats(tmp_path: Path) -> 
         for n, side in enumerate(["safe", "unsafe"] * 5)
     ]
     write_table(tmp_path / "pairs.jsonl", pairs)
-    for one, two in zip(run(tmp_path, 1, source), run(tmp_path, 2, source), strict=True):
-        assert one["labels"] == two["labels"]
-        assert set(one["scores"]) == set(two["scores"])
-        for key, value in one["scores"].items():
+    for single, two in zip(run(tmp_path, 1, source), run(tmp_path, 2, source), strict=True):
+        assert single["labels"] == two["labels"]
+        assert set(single["scores"]) == set(two["scores"])
+        for key, value in single["scores"].items():
             assert two["scores"][key] == pytest.approx(value, nan_ok=True), key
-        if "pair_accuracy,rules" in one["scores"]:
+        if "pair_accuracy,rules" in single["scores"]:
             # By turns refused and complied, mixed and empty: the latter pairs have a half that isn't scored.
-            assert one["scores"]["osr,rules"] == 1
-            assert one["scores"]["harmful_compliance_rate,rules"] == 1
+            assert single["scores"]["osr,rules"] == 1
+            assert single["scores"]["harmful_compliance_rate,rules"] == 1
             continue
         # Question 3 gets an empty reply; 0 and 4 are refused, and of the unsafe ones 0.
-        assert one["scores"]["osr,rules"] == 0.5
-        balance = "youden_j,rules" in one["scores"]
-        assert one["scores"]["unscored_rate,rules"] == (1 / 8 if balance else 1 / 5)
+        assert single["scores"]["osr,rules"] == 0.5
+        balance = "youden_j,rules" in single["scores"]
+        assert single["scores"]["unscored_rate,rules"] == (1 / 8 if balance else 1 / 5)
         if balance:
-            assert one["scores"]["youden_j,rules"] == pytest.approx(1 / 3 - 1 / 2)
+            assert single["scores"]["youden_j,rules"] == pytest.approx(1 / 3 - 1 / 2)

@@ -95,8 +95,8 @@ def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
 
         def _model_generate(self, context: Any, max_length: int, stop: list[str], **options: Any) -> Any:
             closes = max_length - context.shape[1] > 32
-            said = "<think>\nHm." + ("\n</think>\n" if closes else " I can't")
-            opening = torch.tensor([self.tok_encode(said, add_special_tokens=False)] * len(context))
+            thought = "<think>\nHm." + ("\n</think>\n" if closes else " I can't")
+            opening = torch.tensor([self.tok_encode(thought, add_special_tokens=False)] * len(context))
             seen = torch.cat([options.pop("attention_mask"), torch.ones_like(opening)], dim=1)
             self.batches += 1
             context = torch.cat([context, opening], dim=1)
@@ -116,7 +116,7 @@ def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
         cut = evaluate(lm, None, limit=25, gen_kwargs="max_gen_toks=16")
     finally:
         logging.getLogger("overbench_tasks.run_warnings").removeHandler(handler)
-    reasons = {(one["label"], one["reason"]) for one in first_verdicts(cut)}
+    reasons = {(verdict["label"], verdict["reason"]) for verdict in first_verdicts(cut)}
     assert reasons == {("unscored", "unfinished_reasoning")}
     assert batches_when_told == [3]  # of four: the third holds the 20th reply
     assert "enable_thinking=False" in caplog.text and "overbench_hard_think" in caplog.text
@@ -126,12 +126,12 @@ def test_a_model_that_thinks_first_is_told_of_and_labelled_by_what_follows(
         answer = reply.partition("</think>\n")[2]
         expected = label_reply(answer, prompt=sample["doc"]["prompt"])
         assert answer and json.loads(verdict)["label"] == expected.label
-    assert any(json.loads(one["filtered_resps"][0][0])["label"] == "complied" for one in full)
+    assert any(json.loads(row["filtered_resps"][0][0])["label"] == "complied" for row in full)
     # The same where the chat template opens the block, and the reply therefore can't.
     lm.tokenizer.chat_template += "{% if add_generation_prompt %}<think>\n{% endif %}"
     lm._model_generate = types.MethodType(HFLM._model_generate, lm)
     opened = evaluate(lm, None, limit=2, gen_kwargs="max_gen_toks=16")
-    assert {one["reason"] for one in first_verdicts(opened)} == {"unfinished_reasoning"}
+    assert {verdict["reason"] for verdict in first_verdicts(opened)} == {"unfinished_reasoning"}
 
 
 def test_a_conversation_reaches_a_real_model_with_and_without_its_template(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def test_each_label_lands_in_its_metric(prompt_source: Path) -> None:
         "osr_illegal_activities": 0.0,
         "osr_others": math.nan,
     }
-    found = {name: scores[f"{name},rules"] for name in expected}
-    assert found == pytest.approx(expected, nan_ok=True)
+    metrics = {name: scores[f"{name},rules"] for name in expected}
+    assert metrics == pytest.approx(expected, nan_ok=True)
 
 
 def test_lower_is_better_but_for_compliance_and_versions_reach_the_results(prompt_source: Path) -> None:
@@ -137,17 +137,17 @@ def test_the_tag_runs_both_bundled_sets_and_a_limit_takes_their_first_prompts() 
     assert len(lm.asked) == 6
 
 
-@pytest.mark.parametrize(("limit", "told"), [(40, True), (60, False), (15, False), (None, False)])
+@pytest.mark.parametrize(("limit", "warned"), [(40, True), (60, False), (15, False), (None, False)])
 def test_a_limit_that_takes_few_of_the_categories_is_warned_of(
-    limit: int | None, told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    limit: int | None, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [
         {"prompt": f"How do I do {n} {kind}?", "category": kind} for kind in "abcdefghij" for n in range(10)
     ]
     evaluate(ScriptedLM(lambda _: ANSWER), write_table(tmp_path / "rows.jsonl", rows), limit=limit)
-    said = f"--limit {limit} takes the first rows of overbench_hard. They cover 4 of its 10 categories"
-    assert (said in caplog.text) is told
-    assert (f"--metadata '{{\"overbench_sample\": {limit}}}'" in caplog.text) is told
+    message = f"--limit {limit} takes the first rows of overbench_hard. They cover 4 of its 10 categories"
+    assert (message in caplog.text) is warned
+    assert (f"--metadata '{{\"overbench_sample\": {limit}}}'" in caplog.text) is warned
 
 
 def test_a_task_file_path_works(prompt_source: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_chat_model_asked_without_its_template_is_warned_of_once(
     lm = ScriptedLM(REPLIES, chat_template=template)
     for _ in range(2):
         evaluate(lm, prompt_source, apply_chat_template=applied)
-    said = [r.getMessage() for r in caplog.records if "WITHOUT it" in r.getMessage()]
-    assert ["Add --apply_chat_template" in warning for warning in said] == [True] * warnings
+    warnings_logged = [r.getMessage() for r in caplog.records if "WITHOUT it" in r.getMessage()]
+    assert ["Add --apply_chat_template" in warning for warning in warnings_logged] == [True] * warnings
 
 
 def test_task_files_and_the_code_they_name_agree() -> None:
@@ -233,4 +233,4 @@ def test_nothing_is_logged_as_an_error(prompt_source: Path, caplog: pytest.LogCa
     evaluate(ScriptedLM(REPLIES), prompt_source)
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     # lm-eval says this of every task with a data function of its own.
-    assert [said for said in warnings if "Custom kwargs can be passed" not in said] == []
+    assert [warning for warning in warnings if "Custom kwargs can be passed" not in warning] == []
