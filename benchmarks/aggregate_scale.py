@@ -80,8 +80,8 @@ def make_log(folder: Path, name: str, target: int, prompts: list[tuple[str, str]
             if draw.random() < 0.02:
                 continue  # a gap
             refused = draw.random() < rate
-            said = (REFUSED, "refused") if refused else (COMPLIED, "complied")
-            row = sample(number, identity, prompt, *said)
+            answer = (REFUSED, "refused") if refused else (COMPLIED, "complied")
+            row = sample(number, identity, prompt, *answer)
             lines.write(json.dumps(row) + "\n")
 
 
@@ -127,8 +127,8 @@ def by_pandas(folder: Path, threads: int) -> None:
 
 def measured(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:
     """Run a job in a process of its own, so that its peak memory is its own; print what it took."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as one:
-        one.submit(_peak, job, folder, threads).result()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(_peak, job, folder, threads).result()
 
 
 def _peak(job: Callable[[Path, int], None], folder: Path, threads: int) -> None:

@@ -73,10 +73,10 @@ def plain_captum(
         return logits[:, 1] - logits[:, 0]
 
     method = LayerIntegratedGradients(log_odds, model.get_input_embeddings())
-    asked = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
+    options = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
     results = []
     for prompt in prompts:
-        tokens = tokenizer(prompt, truncation=True, return_tensors="pt", **asked)
+        tokens = tokenizer(prompt, truncation=True, return_tensors="pt", **options)
         ids = tokens["input_ids"]
         scores, delta = method.attribute(
             ids,
@@ -107,8 +107,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory() as folder:
-        place = arguments.detector or fine_tuned(Path(folder, "detector"), arguments.encoder)
-        detector = Detector.load(place, device="cpu")
+        detector_folder = arguments.detector or fine_tuned(Path(folder, "detector"), arguments.encoder)
+        detector = Detector.load(detector_folder, device="cpu")
     model, tokenizer = detector.model, detector.tokenizer
     prompts = drawn(arguments.prompts, arguments.count)
     pairs = [(str(number), prompt) for number, prompt in enumerate(prompts)]

@@ -43,7 +43,7 @@ def prompts(count: int) -> list[str]:
     return list(load_prompts(overbench_set=TASK)["test"]["prompt"][:count])
 
 
-def bare(url: str, model: str, asked: Sequence[str], tokens: int) -> tuple[float, int, list[str]]:
+def bare(url: str, model: str, texts: Sequence[str], tokens: int) -> tuple[float, int, list[str]]:
     """Seconds, tokens and replies."""
     settings = {"model": model, "max_tokens": tokens, "temperature": 0, "seed": 1234}
 
@@ -57,13 +57,13 @@ def bare(url: str, model: str, asked: Sequence[str], tokens: int) -> tuple[float
         limit, patient = asyncio.Semaphore(IN_FLIGHT), aiohttp.ClientTimeout(1800)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector, timeout=patient) as session:
-            return await asyncio.gather(*(ask(session, limit, prompt) for prompt in asked))
+            return await asyncio.gather(*(ask(session, limit, prompt) for prompt in texts))
 
     begun = time.perf_counter()
-    found = asyncio.run(all_of_them())
+    completions = asyncio.run(all_of_them())
     took = time.perf_counter() - begun
-    replies = [one["choices"][0]["message"]["content"] or "" for one in found]
-    return took, sum(one["usage"]["completion_tokens"] for one in found), replies
+    replies = [completion["choices"][0]["message"]["content"] or "" for completion in completions]
+    return took, sum(completion["usage"]["completion_tokens"] for completion in completions), replies
 
 
 def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> tuple[float, list[str]]:
@@ -80,15 +80,15 @@ def by_lm_eval(url: str, model: str, count: int, tokens: int, *, ours: bool) -> 
 
     def asked(self: Any, requests: Any, **more: Any) -> Any:
         clock[0] = time.perf_counter()
-        found = ask(self, requests, **more)
+        answers = ask(self, requests, **more)
         clock[1] = time.perf_counter()
-        return found
+        return answers
 
     def evaluated(*given: Any, **more: Any) -> Any:
-        found = evaluate(*given, **more)
+        results = evaluate(*given, **more)
         if ours:
             clock[1] = time.perf_counter()
-        return found
+        return results
 
     backend.generate_until, evaluator.evaluate = asked, evaluated
     try:
@@ -112,34 +112,34 @@ def tokens_so_far(url: str) -> float | None:
     """New tokens that a server has made since its start; None where it doesn't tell."""
     with suppress(OSError, ValueError):
         with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics", timeout=30) as response:
-            found = re.findall(r"^vllm:generation_tokens_total\{.*\} (\S+)$", response.read().decode(), re.M)
-        return sum(map(float, found)) if found else None
+            counts = re.findall(r"^vllm:generation_tokens_total\{.*\} (\S+)$", response.read().decode(), re.M)
+        return sum(map(float, counts)) if counts else None
     return None
 
 
 def rounds(url: str, model: str, count: int, tokens: int, number: int) -> Iterator[dict[str, Any]]:
     """A row for each round and way; without the first, in which the server reads all prompts anew."""
-    asked = prompts(count)
+    texts = prompts(count)
     ways: dict[str, Callable[[], tuple[float, list[str]]]] = {
         "lm_eval": lambda: by_lm_eval(url, model, count, tokens, ours=False),
         "cell": lambda: by_lm_eval(url, model, count, tokens, ours=True),
     }
     first: list[str] = []
-    for place in range(number + 1):
+    for round_number in range(number + 1):
         before = tokens_so_far(url)
-        took, made, replies = bare(url, model, asked, tokens)
+        took, made, replies = bare(url, model, texts, tokens)
         first = first or replies
-        found = [("bare", took, tokens_so_far(url), replies)]
+        runs = [("bare", took, tokens_so_far(url), replies)]
         for way, run in ways.items():
             took, replies = run()
-            found.append((way, took, tokens_so_far(url), replies))
-        for way, took, after, replies in found:
+            runs.append((way, took, tokens_so_far(url), replies))
+        for way, took, after, replies in runs:
             counted = made if before is None or after is None else after - before
             before = after
-            same = sum(one == other for one, other in zip(replies, first, strict=True))
-            if place:
+            same = sum(reply == other for reply, other in zip(replies, first, strict=True))
+            if round_number:
                 yield {
-                    **{"round": place, "way": way, "seconds": round(took, 3), "tokens": int(counted)},
+                    **{"round": round_number, "way": way, "seconds": round(took, 3), "tokens": int(counted)},
                     **{"prompts": count, "model": model, "same_as_first": same},
                 }
 
@@ -151,14 +151,14 @@ def measure(given: argparse.Namespace) -> None:
     if given.throughput.is_file():
         print(f"{given.throughput} is there")
         return
-    told = {one.name: str(one.absolute()) for folder in given.checkpoints for one in folder.iterdir()}
+    folders = {path.name: str(path.absolute()) for folder in given.checkpoints for path in folder.iterdir()}
     count, tokens = given.limit or PROMPTS, given.tokens or TOKENS
     with ExitStack() as stack:
         url = given.url
         if url is None:
             blanks = dict.fromkeys(("xstest", "seeds", "writer", "or_bench_hard"), "")
             given.targets = [given.target]
-            (target,) = settings(given, {**blanks, **told, "server": given.server})["targets"]
+            (target,) = settings(given, {**blanks, **folders, "server": given.server})["targets"]
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = str(free.getsockname()[1])
             words = target["server"]["command"].replace("{port}", port).replace("{model}", given.target)
@@ -176,9 +176,9 @@ def throughput_lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "| way | tokens/s, median | rounds | of the bare client's | replies as in the first round |"
     yield "| --- | ---: | --- | ---: | ---: |"
     base = statistics.median(speeds["bare"])
-    for way, found in speeds.items():
-        middle = statistics.median(found)
-        told = " ".join(f"{one:.1f}" for one in found)
+    for way, rates in speeds.items():
+        middle = statistics.median(rates)
+        listed = " ".join(f"{rate:.1f}" for rate in rates)
         of_way = [row for row in rows if row["way"] == way]
         same = f"{sum(row['same_as_first'] for row in of_way)} of {sum(row['prompts'] for row in of_way)}"
-        yield f"| {WAYS[way]} | {middle:.1f} | {told} | {middle / base:.3f} | {same} |"
+        yield f"| {WAYS[way]} | {middle:.1f} | {listed} | {middle / base:.3f} | {same} |"

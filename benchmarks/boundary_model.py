@@ -27,19 +27,19 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 def vectors(prompts: Sequence[str], encoder: str, folder: Path | None) -> Floats:
     """(prompts, width), each of length one; what was made once is kept in ``folder``."""
     file = folder / f"{encoder}.npz" if folder else None
-    known: dict[str, Any] = {}
+    vectors_by_id: dict[str, Any] = {}
     if file and file.is_file():
         with np.load(file) as kept:
-            known = dict(zip(kept["ids"].tolist(), kept["vectors"], strict=True))
+            vectors_by_id = dict(zip(kept["ids"].tolist(), kept["vectors"], strict=True))
     ids = [prompt_id(prompt) for prompt in prompts]
-    missing = {key: prompt for key, prompt in zip(ids, prompts, strict=True) if key not in known}
+    missing = {key: prompt for key, prompt in zip(ids, prompts, strict=True) if key not in vectors_by_id}
     if missing:
         [made] = embeddings([list(missing.values())], encoder)
-        known.update(zip(missing, made, strict=True))
+        vectors_by_id.update(zip(missing, made, strict=True))
         if file:
             file.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(file, ids=np.array(list(known)), vectors=np.stack(list(known.values())))
-    return np.stack([known[key] for key in ids]).astype(np.float64)
+            np.savez(file, ids=np.array(list(vectors_by_id)), vectors=np.stack(list(vectors_by_id.values())))
+    return np.stack([vectors_by_id[key] for key in ids]).astype(np.float64)
 
 
 def plain(prompt: str) -> list[float]:
@@ -105,4 +105,4 @@ def predict(prompts: Sequence[str], folder: Path | None = None) -> list[float]:
     saved = json.loads(WEIGHTS.read_text(encoding="utf-8"))
     arrays = (np.array(saved[name]) for name in ("means", "spreads", "weights"))
     line = Linear(*arrays, intercept=saved["intercept"])
-    return [float(one) for one in line.shares(prompts, vectors(prompts, saved["encoder"], folder))]
+    return [float(share) for share in line.shares(prompts, vectors(prompts, saved["encoder"], folder))]

@@ -73,25 +73,31 @@ def read(shared: Path) -> list[Known]:
         for _, row in read_table(shared / "outcomes" / f"{file}.jsonl.gz"):
             korean = row.get("type", "").endswith("k_idioms") and row["prompt"] == row["asked"]
             if row["outcome"] != "empty" and row.get("prompt_label") != "unsafe" and not korean:
-                found = counts[name, row["prompt"]]
-                found[0] += row["outcome"] == "refusal"
-                found[1] += 1
+                count = counts[name, row["prompt"]]
+                count[0] += row["outcome"] == "refusal"
+                count[1] += 1
     for _, row in read_table(shared / "outcomes" / "refusalbench_by_model.jsonl.gz"):
         if row["tier"] in ("benign", "borderline") and not any(name in row["model"] for name in UNEXPLAINED):
-            said = row["outcomes"] if isinstance(row["outcomes"], dict) else json.loads(row["outcomes"])
-            found = counts[BIOLOGY, row["prompt"]]
-            found[0] += sum(n for how, n in said.items() if how.endswith("_refusal")) / sum(said.values())
-            found[1] += 1
-    return [Known(name, prompt, one / n, int(n)) for (name, prompt), (one, n) in sorted(counts.items())]
+            outcomes = row["outcomes"] if isinstance(row["outcomes"], dict) else json.loads(row["outcomes"])
+            count = counts[BIOLOGY, row["prompt"]]
+            count[0] += sum(n for how, n in outcomes.items() if how.endswith("_refusal")) / sum(
+                outcomes.values()
+            )
+            count[1] += 1
+    return [
+        Known(name, prompt, refused / n, int(n)) for (name, prompt), (refused, n) in sorted(counts.items())
+    ]
 
 
 def predicted(
-    kind: str, known: Sequence[Known], learnt: Floats, asked: Floats, encoded: Mapping[str, Floats]
+    kind: str, outcomes: Sequence[Known], learnt: Floats, tested: Floats, encoded: Mapping[str, Floats]
 ) -> Floats:
     """What a predictor of this kind that learnt from some rows says of others, by their places."""
-    prompts = [one.prompt for one in known]
-    shares, models = (np.array([getattr(one, name) for one in known], float) for name in ("share", "models"))
-    train, test = ([prompts[place] for place in places] for places in (learnt, asked))
+    prompts = [outcome.prompt for outcome in outcomes]
+    shares, models = (
+        np.array([getattr(outcome, name) for outcome in outcomes], float) for name in ("share", "models")
+    )
+    train, test = ([prompts[index] for index in places] for places in (learnt, tested))
     if kind == WORDS:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import Ridge
@@ -100,11 +106,11 @@ def predicted(
         weights = models[learnt] / models[learnt].mean()
         line = Ridge(STRENGTH, solver="sparse_cg").fit(words.fit_transform(train), shares[learnt], weights)
         return np.asarray(line.predict(words.transform(test)))
-    dimensions = encoded.get(kind, np.zeros((len(known), 0)))
-    return fitted(train, dimensions[learnt], shares[learnt], models[learnt]).shares(test, dimensions[asked])
+    dimensions = encoded.get(kind, np.zeros((len(outcomes), 0)))
+    return fitted(train, dimensions[learnt], shares[learnt], models[learnt]).shares(test, dimensions[tested])
 
 
-def cross_validated(known: Sequence[Known], encoded: Mapping[str, Floats]) -> Iterator[dict[str, Any]]:
+def cross_validated(outcomes: Sequence[Known], encoded: Mapping[str, Floats]) -> Iterator[dict[str, Any]]:
     """For each prompt of :data:`JUDGED` what predictors of each kind say that did not learn from it.
 
     ``own``: ten folds of its set alone; ``more``: the same folds and all other prompts; ``others``: the other
@@ -113,37 +119,40 @@ def cross_validated(known: Sequence[Known], encoded: Mapping[str, Floats]) -> It
     from sklearn.model_selection import KFold
     from tqdm import tqdm
 
-    sets = np.array([one.set for one in known])
+    sets = np.array([outcome.set for outcome in outcomes])
     for name in JUDGED:
         [own], [rest] = np.nonzero(sets == name), np.nonzero(sets != name)
-        rows = {place: {"set": name, "id": prompt_id(known[place].prompt)} for place in own}
-        for place in own:
-            rows[place] |= {"share": known[place].share, "models": known[place].models}
+        rows = {index: {"set": name, "id": prompt_id(outcomes[index].prompt)} for index in own}
+        for index in own:
+            rows[index] |= {"share": outcomes[index].share, "models": outcomes[index].models}
         for kind in tqdm(KINDS, desc=name, disable=None):
-            said = {way: np.zeros(len(known)) for way in ("own", "more", "others")}
-            said["others"][own] = predicted(kind, known, rest, own, encoded)
+            shares_by_way = {way: np.zeros(len(outcomes)) for way in ("own", "more", "others")}
+            shares_by_way["others"][own] = predicted(kind, outcomes, rest, own, encoded)
             for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(own):
-                said["own"][own[test]] = predicted(kind, known, own[train], own[test], encoded)
+                shares_by_way["own"][own[test]] = predicted(kind, outcomes, own[train], own[test], encoded)
                 both = np.concatenate([own[train], rest])
-                said["more"][own[test]] = predicted(kind, known, both, own[test], encoded)
-            for place in own:
-                rows[place] |= {f"{kind} {way}": values[place] for way, values in said.items()}
+                shares_by_way["more"][own[test]] = predicted(kind, outcomes, both, own[test], encoded)
+            for index in own:
+                rows[index] |= {f"{kind} {way}": values[index] for way, values in shares_by_way.items()}
         yield from rows.values()
 
 
 def fit(shared: Path, folder: Path | None) -> None:
     """Write the weights and the predictions."""
-    known = read(shared)
-    prompts = [one.prompt for one in known]
+    outcomes = read(shared)
+    prompts = [outcome.prompt for outcome in outcomes]
     encoded = {kind: vectors(prompts, kind, folder) for kind in KINDS[:2]}
-    rows = list(cross_validated(known, encoded))
-    shares, models = (np.array([getattr(one, name) for one in known], float) for name in ("share", "models"))
+    rows = list(cross_validated(outcomes, encoded))
+    shares, models = (
+        np.array([getattr(outcome, name) for outcome in outcomes], float) for name in ("share", "models")
+    )
     line = fitted(prompts, encoded[ENCODER], shares, models)
     save(line, ENCODER)
     ours = read_prompts(source_file("overbench-1.1"))
-    said = predict([row["prompt"] for row in ours], folder)
+    predicted_shares = predict([row["prompt"] for row in ours], folder)
     rows += [
-        {"set": RELEASE, "id": row["id"], f"{ENCODER} more": one} for row, one in zip(ours, said, strict=True)
+        {"set": RELEASE, "id": row["id"], f"{ENCODER} more": share}
+        for row, share in zip(ours, predicted_shares, strict=True)
     ]
     columns = [
         "set",
@@ -163,16 +172,18 @@ def fit(shared: Path, folder: Path | None) -> None:
 
 def read_predictions() -> dict[str, list[dict[str, Any]]]:
     """The committed predictions by set, numbers as numbers, and those that the bundled release has."""
-    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    rows_of_sets: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for _, row in read_table(PREDICTIONS):
         kept = {key: value if key in ("set", "id") else float(value) for key, value in row.items() if value}
-        found[kept["set"]].append(kept)
+        rows_of_sets[kept["set"]].append(kept)
     ours = read_release(BUNDLED)
-    said = ours.prompts()["predicted_refusal_share"].to_pylist()
-    return found | {f"release {ours.facts['version']}": [{f"{ENCODER} more": one} for one in said]}
+    shares = ours.prompts()["predicted_refusal_share"].to_pylist()
+    return rows_of_sets | {
+        f"release {ours.facts['version']}": [{f"{ENCODER} more": share} for share in shares]
+    }
 
 
-def quality_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def quality_table(rows_of_sets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Spearman's rho of predicted and observed share, with 95 % bootstrap intervals over prompts."""
     yield "| set | learnt from | " + " | ".join(KINDS) + " | its likeliest tenth, refused | all |"
     yield "| --- | --- |" + " --- |" * len(KINDS) + " ---: | ---: |"
@@ -182,20 +193,20 @@ def quality_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[
         "others": "the other sets",
     }
     for name in JUDGED:
-        share = np.array([row["share"] for row in found[name]])
-        for way, told in ways.items():
+        share = np.array([row["share"] for row in rows_of_sets[name]])
+        for way, heading in ways.items():
             cells = []
             for kind in KINDS:
-                said = np.array([row[f"{kind} {way}"] for row in found[name]])
-                coefficient = rank_correlation(said, share, draws=200)
+                scores = np.array([row[f"{kind} {way}"] for row in rows_of_sets[name]])
+                coefficient = rank_correlation(scores, share, draws=200)
                 rho = coefficient.rho if coefficient else None
                 cells.append(f"{rho:.2f}" if rho else "–")
                 if kind == ENCODER:
-                    top = share[np.argsort(-said, kind="stable")[: round(TOP * len(said))]].mean()
-            yield f"| {name} | {told} | {' | '.join(cells)} | {top:.1%} | {share.mean():.1%} |"
+                    top = share[np.argsort(-scores, kind="stable")[: round(TOP * len(scores))]].mean()
+            yield f"| {name} | {heading} | {' | '.join(cells)} | {top:.1%} | {share.mean():.1%} |"
 
 
-def shares_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def shares_table(rows_of_sets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """The mean predicted share of each set, cross-validated where it was learnt from, and the true one.
 
     A set that was learnt from has its level from itself; beside it stands what the other sets alone say.
@@ -205,15 +216,15 @@ def shares_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[s
         "observed share |"
     )
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
-    for name, rows in found.items():
-        said = np.sort([row[f"{ENCODER} more"] for row in rows])[::-1]
+    for name, rows in rows_of_sets.items():
+        scores = np.sort([row[f"{ENCODER} more"] for row in rows])[::-1]
         learnt = "share" in rows[0]
         others, seen = (
             f"{np.mean([row[key] for row in rows]):.1%}" if learnt else "–"
             for key in (f"{ENCODER} others", "share")
         )
-        top = said[: round(TOP * len(said))].mean()
-        yield f"| {name} | {len(rows):,} | {said.mean():.1%} | {top:.1%} | {others} | {seen} |"
+        top = scores[: round(TOP * len(scores))].mean()
+        yield f"| {name} | {len(rows):,} | {scores.mean():.1%} | {top:.1%} | {others} | {seen} |"
 
 
 def agreement(set_name: str, splits: int = 40) -> float:
@@ -223,21 +234,21 @@ def agreement(set_name: str, splits: int = 40) -> float:
     """
     from scipy.stats import spearmanr
 
-    said: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+    refusals: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for _, row in read_table(DATA / "outcomes" / f"{set_name}.csv.gz"):
         if row["prompt_label"] == "safe" and row["outcome"] != "empty":
-            said[row["prompt"]][row["model"]] = row["outcome"] == "refusal"
-    models = sorted({model for one in said.values() for model in one})
-    draw, found = np.random.default_rng(0), []
+            refusals[row["prompt"]][row["model"]] = row["outcome"] == "refusal"
+    models = sorted({model for of_prompt in refusals.values() for model in of_prompt})
+    draw, coefficients = np.random.default_rng(0), []
     for _ in range(splits):
         half = set(draw.permutation(models)[: len(models) // 2])
         sides = [
-            [[v for m, v in one.items() if (m in half) is side] for side in (True, False)]
-            for one in said.values()
+            [[v for m, v in of_prompt.items() if (m in half) is side] for side in (True, False)]
+            for of_prompt in refusals.values()
         ]
         means = [(np.mean(first), np.mean(second)) for first, second in sides if first and second]
-        found.append(spearmanr(*zip(*means, strict=True)).statistic)
-    return float(np.mean(found))
+        coefficients.append(spearmanr(*zip(*means, strict=True)).statistic)
+    return float(np.mean(coefficients))
 
 
 def main() -> None:
@@ -257,18 +268,19 @@ def main() -> None:
         fit(SHARED_DATA, arguments.embeddings)
     if arguments.predict:
         rows = [row for _, row in read_table(arguments.predict)]
-        said = predict([row["prompt"] for row in rows], arguments.embeddings)
+        shares = predict([row["prompt"] for row in rows], arguments.embeddings)
         with whole_file(arguments.predict.with_suffix(".predicted.jsonl")) as file:
-            for row, one in zip(rows, said, strict=True):
+            for row, share in zip(rows, shares, strict=True):
                 file.write(
-                    json.dumps({**row, "predicted_refusal_share": round(one, 4)}, ensure_ascii=False) + "\n"
+                    json.dumps({**row, "predicted_refusal_share": round(share, 4)}, ensure_ascii=False) + "\n"
                 )
-        print(f"{len(rows):,} prompts, mean predicted share {np.mean(said):.1%}")
+        print(f"{len(rows):,} prompts, mean predicted share {np.mean(shares):.1%}")
         return
-    found = read_predictions()
-    print("\n".join([*quality_table(found), "", *shares_table(found)]))
+    rows_of_sets = read_predictions()
+    print("\n".join([*quality_table(rows_of_sets), "", *shares_table(rows_of_sets)]))
     print(
-        "Two halves of the models:", *(f"{one} {agreement(one):.2f}" for one in ("xstest", "or_bench_hard"))
+        "Two halves of the models:",
+        *(f"{name} {agreement(name):.2f}" for name in ("xstest", "or_bench_hard")),
     )
 
 

@@ -60,7 +60,7 @@ class Nodes:
         if what == "a worker":
             next(iter(lost)).kill()
         else:
-            node = next(one for one in self._cluster.worker_nodes if next(iter(lost)) in _processes(one))
+            node = next(node for node in self._cluster.worker_nodes if next(iter(lost)) in _processes(node))
             lost = {worker: title for worker, title in workers.items() if worker in _processes(node)}
             self._cluster.remove_node(node, allow_graceful=False)
         seconds = round(time.monotonic() - self._begun, 1)
@@ -73,16 +73,16 @@ def _processes(node: Any) -> list[psutil.Process]:
 
 def _workers(out: Path) -> dict[psutil.Process, str]:
     """Ray's workers with an lm_eval of the campaign, and their titles, which say what they do."""
-    found = {}
-    for one in left_over(out):
+    titles = {}
+    for pid in left_over(out):
         with suppress(psutil.Error):
-            process = psutil.Process(one)
+            process = psutil.Process(pid)
             above = process.parent()
             if above is not None and "lm_eval" in process.cmdline():
                 title = " ".join(above.cmdline()).strip()
                 if title.startswith("ray::"):
-                    found[above] = title
-    return found
+                    titles[above] = title
+    return titles
 
 
 @contextmanager

@@ -40,27 +40,29 @@ class Rates(NamedTuple):
 def paper_table(rates: Rates) -> list[str]:
     """GPU hours by what takes them, core hours, and how long all of it is at least."""
     settings = load_campaign(HERE.parent / "overbench" / "campaign" / "paper.yaml")
-    found = estimate(make_plan(settings, Path("nowhere")))
-    targets, gpus = list(found.targets.values()), settings.gpus or 1
+    costs = estimate(make_plan(settings, Path("nowhere")))
+    targets, gpus = list(costs.targets.values()), settings.gpus or 1
 
     def held(hours: Callable[[TargetEstimate], float]) -> float:
-        return sum(one.target.gpus * hours(one) for one in targets)
+        return sum(target.target.gpus * hours(target) for target in targets)
 
-    refreshes = {one.target.name: _refresh(one, found, rates) for one in targets}
+    refreshes = {target.target.name: _refresh(target, costs, rates) for target in targets}
     by_part = {
-        part: held(lambda one, part=part: refreshes[one.target.name][part])
+        part: held(lambda target, part=part: refreshes[target.target.name][part])
         for part in refreshes[targets[0].target.name]
     }
     longest = max(sum(parts.values()) for parts in refreshes.values())
     first = max(sum(by_part.values()) / gpus, longest)
-    asking = sum(one.gpu_hours for one in targets) - by_part[REPLIES]
+    asking = sum(target.gpu_hours for target in targets) - by_part[REPLIES]
     loading = {
-        size: held(lambda one, size=size: rates.load_minutes / 60 * _runs(one.calls, one.cells, size))
+        size: held(
+            lambda target, size=size: rates.load_minutes / 60 * _runs(target.calls, target.cells, size)
+        )
         for size in SHARD_PROMPTS
     }
-    judging = held(lambda one: one.calls * SHARE_OF_JUDGE / rates.judged_per_second / 3600)
-    calls = sum(one.calls for one in targets)
-    in_refreshes = sum(one.refresh_calls for one in targets)
+    judging = held(lambda target: target.calls * SHARE_OF_JUDGE / rates.judged_per_second / 3600)
+    calls = sum(target.calls for target in targets)
+    in_refreshes = sum(target.refresh_calls for target in targets)
     whole = json.loads(KEPT.read_text())["whole"][-1]
     per_prompt = sum(whole["steps"].values()) / whole["prompts"]
     driver = sum(whole["steps"].get(step, 0) for step in DRIVER_STEPS) / whole["prompts"]
@@ -69,9 +71,9 @@ def paper_table(rates: Rates) -> list[str]:
     rows = {
         "calls of targets": f"{calls:,} in cells, {in_refreshes:,} in refreshes",
         "cells: generating, as paper.yaml states throughput": f"{asking:,.0f} GPU hours",
-        **{f"{load} {size:,}": f"{one:,.0f} GPU hours" for size, one in loading.items()},
+        **{f"{load} {size:,}": f"{hours:,.0f} GPU hours" for size, hours in loading.items()},
         f"cells: waiting for the judge, {rates.judged_per_second:g}/s": f"{judging:,.0f} GPU hours",
-        **{f"refreshes: {part}": f"{one:,.0f} GPU hours" for part, one in by_part.items()},
+        **{f"refreshes: {part}": f"{hours:,.0f} GPU hours" for part, hours in by_part.items()},
         "lm_eval, labels, files, Ray, driver": f"{calls * per_prompt / 3600:,.1f} core hours",
         "of it in the driver": f"{calls * driver / 3600:,.1f} core hours",
         f"{gpus:g} GPUs: refreshes, before which no set of theirs is asked": f"at least {first:,.1f} h",
@@ -81,26 +83,26 @@ def paper_table(rates: Rates) -> list[str]:
     return [
         "| the paper's campaign | |",
         "| --- | ---: |",
-        *(f"| {name} | {told} |" for name, told in rows.items()),
+        *(f"| {name} | {text} |" for name, text in rows.items()),
     ]
 
 
-def _refresh(one: TargetEstimate, found: CampaignEstimate, rates: Rates) -> dict[str, float]:
+def _refresh(target: TargetEstimate, costs: CampaignEstimate, rates: Rates) -> dict[str, float]:
     """Hours of a target's refresh by part; they come one after another, and all hold its GPUs."""
-    plan, settings = found.refreshes[one.target.name], found.plan.settings.refreshes[one.target.name]
-    assert settings is not None and one.tokens_per_second
-    requests, count = settings.rounds.rounds * plan.jobs, len(found.refreshes)
+    plan, settings = costs.refreshes[target.target.name], costs.plan.settings.refreshes[target.target.name]
+    assert settings is not None and target.tokens_per_second
+    requests, count = settings.rounds.rounds * plan.jobs, len(costs.refreshes)
     trainings = settings.rounds.rounds + 1
     seeds = requests // settings.attribution.top_k  # a request for each of a seed's words
     speeds = (
         (requests, rates.written_per_second, "requests of the writer"),
         (plan.paid["moderation"].calls, rates.judged_per_second, "calls of moderation"),
-        (one.refresh_judged, rates.judged_per_second, "labels of the judge"),
+        (target.refresh_judged, rates.judged_per_second, "labels of the judge"),
         (seeds, rates.attributed_per_second, "attributed seeds"),
     )
     minutes = rates.training_minutes
     return {
-        REPLIES: one.refresh_calls * TARGET_REPLY_TOKENS / one.tokens_per_second / 3600,
+        REPLIES: target.refresh_calls * TARGET_REPLY_TOKENS / target.tokens_per_second / 3600,
         f"{count * trainings} trainings of detectors, {minutes:g} minutes each": minutes * trainings / 60,
         **{f"{count * each:,.0f} {what}, {speed:g}/s": each / speed / 3600 for each, speed, what in speeds},
     }

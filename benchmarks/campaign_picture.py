@@ -74,13 +74,13 @@ def keep(out: Path) -> None:
         run = read_run(log)
         results = json.loads(run.results_file.read_text(encoding="utf-8"))
         config = results["configs"][run.task]
-        told = {name: config[name] for name in ("task", "generation_kwargs", "filter_list", "repeats")}
-        told["metadata"] = {name: run.metadata[name] for name in _KEPT if name in run.metadata}
+        kept_config = {name: config[name] for name in ("task", "generation_kwargs", "filter_list", "repeats")}
+        kept_config["metadata"] = {name: run.metadata[name] for name in _KEPT if name in run.metadata}
         rows.append(
             {
                 "name": cell.facts["name"],
                 "results": {
-                    "configs": {run.task: told},
+                    "configs": {run.task: kept_config},
                     "n-samples": results["n-samples"],
                     "config": {"model": run.model, "model_args": {"model": run.model_args["model"]}},
                     "lm_eval_version": run.lm_eval_version,
@@ -96,9 +96,9 @@ def keep(out: Path) -> None:
 
 def _labels(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for identity, row in rows.items():
-        told = {name: row["doc"].get(name) for name in ("prompt_label", "category", "pair_id")}
+        facts = {name: row["doc"].get(name) for name in ("prompt_label", "category", "pair_id")}
         (verdict,) = map(json.loads, row["filtered_resps"][0])
-        yield {"id": identity, **told, "label": verdict["label"]}  # the reason has words of the reply
+        yield {"id": identity, **facts, "label": verdict["label"]}  # the reason has words of the reply
 
 
 def read() -> Inputs:
@@ -108,10 +108,10 @@ def read() -> Inputs:
     with TemporaryDirectory() as folder:
         for record in cells:
             _write_log(Path(folder) / "cells" / record["name"], record)
-            asked, instruction = parts(record["name"]), record["results"]["system_instruction"]
+            cell_parts, instruction = parts(record["name"]), record["results"]["system_instruction"]
             if instruction:
-                target = asked["target"]
-                short = f"{target} +system:{asked['system_prompt']}"
+                target = cell_parts["target"]
+                short = f"{target} +system:{cell_parts['system_prompt']}"
                 aliases.add(f"{target}{system_suffix(instruction)}={short}@{target}")
         (Path(folder) / _FAMILIES).write_text(families["families"], encoding="utf-8")
         inputs = read_inputs([Path(folder) / "cells"], sorted(aliases))
@@ -150,9 +150,12 @@ def _write_log(folder: Path, record: Mapping[str, Any]) -> None:
 def table(inputs: Inputs) -> Iterator[str]:
     """The lines of a Markdown table: refused, in percent, with the interval of the rate on all prompts."""
     columns = {
-        title: osr(one.matrix) for one in inputs.sets for name, title in SETS.items() if name == one.name
+        title: osr(prompt_set.matrix)
+        for prompt_set in inputs.sets
+        for name, title in SETS.items()
+        if name == prompt_set.name
     }
-    columns |= {UNSAFE[one.name]: one.correct_refusals() for one in inputs.unsafe}
+    columns |= {UNSAFE[prompt_set.name]: prompt_set.correct_refusals() for prompt_set in inputs.unsafe}
     yield f"| refused, % | {' | '.join(columns)} |"
     yield f"| --- |{' ---: |' * len(columns)}"
     for target in sorted({target for rates in columns.values() for target in rates}):
@@ -166,16 +169,18 @@ def _told(rate: Rate) -> str:
 def beside_whole_sets(inputs: Inputs) -> str:
     """How far the rates on a hundred prompts of each side of XSTest are off those on all of them, where these
     are known, and how many of the intervals hold them."""
-    safe = next(osr(one.matrix) for one in inputs.sets if one.name == "xstest_safe")
-    unsafe = next(one.correct_refusals() for one in inputs.unsafe if one.name == "xstest_unsafe")
-    known, instructions = _whole_rates(), _instructions()
+    safe = next(osr(prompt_set.matrix) for prompt_set in inputs.sets if prompt_set.name == "xstest_safe")
+    unsafe = next(
+        prompt_set.correct_refusals() for prompt_set in inputs.unsafe if prompt_set.name == "xstest_unsafe"
+    )
+    whole_rates, instructions = _whole_rates(), _instructions()
     pairs = []
     for side, rates in (("safe", safe), ("unsafe", unsafe)):
         for target, rate in rates.items():
             checkpoint, _, system = target.partition(" +system:")
             key = checkpoint, instructions[system or "none"], side
-            if key in known:
-                pairs.append((rate, known[key]))
+            if key in whole_rates:
+                pairs.append((rate, whole_rates[key]))
     errors = [100 * abs(rate.value - whole) for rate, whole in pairs]
     held = sum(rate.low <= whole <= rate.high for rate, whole in pairs)
     return (
@@ -195,9 +200,9 @@ def _whole_rates() -> dict[tuple[str, str, str], float]:
     """Checkpoint, system instruction and side of XSTest -> the share refused of all its prompts."""
     refused: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
     for _, row in read_table(WHOLE):
-        asked = row["checkpoint"].lower(), row["system_instruction"] or "", row["prompt_label"]
-        refused[asked].append(row["outcome"] == "refused")
-    return {asked: sum(outcomes) / len(outcomes) for asked, outcomes in refused.items()}
+        key = row["checkpoint"].lower(), row["system_instruction"] or "", row["prompt_label"]
+        refused[key].append(row["outcome"] == "refused")
+    return {key: sum(outcomes) / len(outcomes) for key, outcomes in refused.items()}
 
 
 def trade_off(inputs: Inputs) -> Scatter:

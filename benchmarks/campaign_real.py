@@ -51,49 +51,51 @@ def prompt_files() -> dict[str, str]:
     }
 
 
-def filled(value: Any, told: Mapping[str, str]) -> Any:
+def filled(value: Any, blanks: Mapping[str, str]) -> Any:
     """Settings with what stands for each ``<name>`` in them."""
     if isinstance(value, dict):
-        return {key: filled(one, told) for key, one in value.items()}
+        return {key: filled(item, blanks) for key, item in value.items()}
     if isinstance(value, list):
-        return [filled(one, told) for one in value]
-    return _BLANK.sub(lambda found: told[found[1]], value) if isinstance(value, str) else value
+        return [filled(item, blanks) for item in value]
+    return _BLANK.sub(lambda match: blanks[match[1]], value) if isinstance(value, str) else value
 
 
-def settings(given: argparse.Namespace, told: Mapping[str, str], *, grown: bool = False) -> dict[str, Any]:
+def settings(given: argparse.Namespace, blanks: Mapping[str, str], *, grown: bool = False) -> dict[str, Any]:
     """The campaign's file, with the options' numbers and, where it is to be grown, what is added."""
     whole = yaml.safe_load((given.settings or SETTINGS).read_text(encoding="utf-8"))
-    found, more = whole["campaign"], whole["grown"]
+    campaign, more = whole["campaign"], whole["grown"]
     if given.targets:
-        found["targets"] = [one for one in found["targets"] if one["name"] in given.targets]
+        campaign["targets"] = [target for target in campaign["targets"] if target["name"] in given.targets]
     for part in ("system_prompts", "decodings", "sets"):
         if chosen := getattr(given, part):
-            found[part] = {name: found[part][name] for name in chosen}
+            campaign[part] = {name: campaign[part][name] for name in chosen}
     if grown:
-        found["targets"].append(more["target"])
-        found["sets"] |= more["sets"]
-    names, prompts = [one["name"] for one in found["targets"]], set(found["system_prompts"])
+        campaign["targets"].append(more["target"])
+        campaign["sets"] |= more["sets"]
+    names, prompts = [target["name"] for target in campaign["targets"]], set(campaign["system_prompts"])
     if given.pairs:
-        found["sets"]["pairs"]["source"] = str(given.pairs.absolute())
-    for name, one in [*found["sets"].items()]:
-        wanted = one.get("targets", names)
+        campaign["sets"]["pairs"]["source"] = str(given.pairs.absolute())
+    for name, prompt_set in [*campaign["sets"].items()]:
+        wanted = prompt_set.get("targets", names)
         wanted = [*wanted, more["target"]["name"]] if grown and name in more["of_sets"] else wanted
-        one["targets"] = [target for target in wanted if target in names]
-        if one.get("system_prompts"):
-            one["system_prompts"] = [prompt for prompt in one["system_prompts"] if prompt in prompts]
-        if given.limit and "limit" in one:
-            one["limit"] = min(one["limit"], given.limit)
-        refreshed = any(target.get("refresh") for target in found["targets"])
-        if not one["targets"] or (one.get("refreshed") and not refreshed):
-            del found["sets"][name]
-    if not any(one.get("refreshed") for one in found["sets"].values()):
-        found["targets"] = [{**one, "refresh": False} for one in found["targets"]]
-    for decoding in found["decodings"].values():
+        prompt_set["targets"] = [target for target in wanted if target in names]
+        if prompt_set.get("system_prompts"):
+            prompt_set["system_prompts"] = [
+                prompt for prompt in prompt_set["system_prompts"] if prompt in prompts
+            ]
+        if given.limit and "limit" in prompt_set:
+            prompt_set["limit"] = min(prompt_set["limit"], given.limit)
+        refreshed = any(target.get("refresh") for target in campaign["targets"])
+        if not prompt_set["targets"] or (prompt_set.get("refreshed") and not refreshed):
+            del campaign["sets"][name]
+    if not any(prompt_set.get("refreshed") for prompt_set in campaign["sets"].values()):
+        campaign["targets"] = [{**target, "refresh": False} for target in campaign["targets"]]
+    for decoding in campaign["decodings"].values():
         if given.tokens:
             decoding["gen_kwargs"]["max_gen_toks"] = given.tokens
         if given.repeats and "repeats" in decoding:
             decoding["repeats"] = given.repeats
-    return dict(filled(found, told))
+    return dict(filled(campaign, blanks))
 
 
 def template_writer(text: str, _: int = 1) -> str:
@@ -124,17 +126,17 @@ def run(given: argparse.Namespace, out: Path, kind: str, kill_after: Callable[[]
     from fault_server import fault_server
 
     read = (given.settings or SETTINGS).read_text(encoding="utf-8")
-    told = prompt_files() if "<xstest>" in read else {}
-    told |= {"server": given.server or "", "dtype": given.dtype}
-    told |= {"writer": f"http://127.0.0.1:{WRITER_PORT}/v1"}
+    blanks = prompt_files() if "<xstest>" in read else {}
+    blanks |= {"server": given.server or "", "dtype": given.dtype}
+    blanks |= {"writer": f"http://127.0.0.1:{WRITER_PORT}/v1"}
     for folder in given.checkpoints:
-        told |= {one.name: str(one.absolute()) for one in folder.iterdir() if one.is_dir()}
+        blanks |= {path.name: str(path.absolute()) for path in folder.iterdir() if path.is_dir()}
     file = out.with_name(f"{out.name}.yaml")
-    campaign = settings(given, told, grown=kind == "grown")
+    campaign = settings(given, blanks, grown=kind == "grown")
     with whole_file(file) as text:
         yaml.safe_dump(campaign, text, sort_keys=False, allow_unicode=True)
     with ExitStack() as stack:
-        if any(one.get("refresh") for one in campaign["targets"]):
+        if any(target.get("refresh") for target in campaign["targets"]):
             writer = stack.enter_context(fault_server(template_writer, port=WRITER_PORT))
             writer.models = ["template-writer"]
             os.environ.setdefault("OPENAI_API_KEY", "none")
@@ -159,7 +161,7 @@ def expected(like: Path | None, targets: Collection[str] | None, systems: Collec
     by an undisturbed run and its cells."""
     if like is None:
         raise SystemExit("expected --minutes, or --like OUT of an undisturbed run")
-    whole = sum(one["seconds"] for one in read_record(like.absolute())["undisturbed"]["attempts"])
+    whole = sum(attempt["seconds"] for attempt in read_record(like.absolute())["undisturbed"]["attempts"])
     cells = [*cell_records(like.absolute())]
     chosen = [
         row["seconds"]

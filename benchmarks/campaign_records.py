@@ -32,11 +32,11 @@ class FinishedCell:
     """A cell of a campaign's folder.
 
     Attributes:
-        place: its name and key, below ``cells/``; the same in another campaign where all that decides its
+        path: its name and key, below ``cells/``; the same in another campaign where all that decides its
             result is the same: prompts, decoding, seed, labeller among it.
     """
 
-    place: str
+    path: str
     folder: Path
 
     @property
@@ -54,18 +54,18 @@ class FinishedCell:
 
 
 def cells_of(out: Path) -> dict[str, FinishedCell]:
-    """The finished cells of a campaign, by place."""
+    """The finished cells of a campaign, by path."""
     folders = sorted(file.parent for file in (out / "cells").rglob("cell.json"))
-    places = [str(folder.relative_to(out / "cells")) for folder in folders]
-    return {place: FinishedCell(place, one) for place, one in zip(places, folders, strict=True)}
+    paths = [str(folder.relative_to(out / "cells")) for folder in folders]
+    return {path: FinishedCell(path, folder) for path, folder in zip(paths, folders, strict=True)}
 
 
 def parts(name: str) -> dict[str, Any]:
     """A cell's name in its parts: target, system prompt, decoding, repeat, set."""
     target, system, decoding, of_set = name.split("/")
     drawn, _, repeat = decoding.partition("-")
-    told = {"target": target, "system_prompt": system, "decoding": drawn, "repeat": int(repeat or 1)}
-    return {**told, "set": of_set}
+    cell_parts = {"target": target, "system_prompt": system, "decoding": drawn, "repeat": int(repeat or 1)}
+    return {**cell_parts, "set": of_set}
 
 
 def compared(first: Path, second: Path, rename: Mapping[str, str] | None = None) -> Iterator[Record]:
@@ -73,24 +73,24 @@ def compared(first: Path, second: Path, rename: Mapping[str, str] | None = None)
     the second, cells then go by their names."""
     mine, others = cells_of(first), cells_of(second)
     if rename:
-        by_name = {one.facts["name"]: one for one in others.values()}
-        pairs = [(one, by_name.get(_renamed(one.facts["name"], rename))) for one in mine.values()]
+        by_name = {cell.facts["name"]: cell for cell in others.values()}
+        pairs = [(cell, by_name.get(_renamed(cell.facts["name"], rename))) for cell in mine.values()]
     else:
-        asked = {_asked(one) for one in others.values()}
-        pairs = [(one, others.get(place)) for place, one in mine.items() if _asked(one) in asked]
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for one, other in pairs:
-        told = parts(one.facts["name"])
-        if rename and told["target"] not in rename:
+        targets_and_sets = {_asked(cell) for cell in others.values()}
+        pairs = [(cell, others.get(path)) for path, cell in mine.items() if _asked(cell) in targets_and_sets]
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for cell, other in pairs:
+        cell_parts = parts(cell.facts["name"])
+        if rename and cell_parts["target"] not in rename:
             continue
-        count = found[told["target"], told["decoding"]]
+        count = counts[cell_parts["target"], cell_parts["decoding"]]
         count["cells"] += 1
         if other is None:
             continue
         count["common"] += 1
-        count.update(_alike(one.rows(), other.rows()))
-    only = Counter(parts(one.facts["name"])["target"] for place, one in others.items() if place not in mine)
-    for (target, decoding), count in sorted(found.items()):
+        count.update(_alike(cell.rows(), other.rows()))
+    only = Counter(parts(cell.facts["name"])["target"] for path, cell in others.items() if path not in mine)
+    for (target, decoding), count in sorted(counts.items()):
         extra = {} if rename else {"only_second": only[target]}
         yield {"target": target, "decoding": decoding, **count, **extra}
 
@@ -98,8 +98,8 @@ def compared(first: Path, second: Path, rename: Mapping[str, str] | None = None)
 def _asked(cell: FinishedCell) -> tuple[str, str]:
     """Who was asked what: cells that another campaign was not to have, such as those that were added later,
     are no difference."""
-    told = parts(cell.facts["name"])
-    return told["target"], told["set"]
+    cell_parts = parts(cell.facts["name"])
+    return cell_parts["target"], cell_parts["set"]
 
 
 def _renamed(name: str, rename: Mapping[str, str]) -> str:
@@ -109,12 +109,12 @@ def _renamed(name: str, rename: Mapping[str, str]) -> str:
 
 def _alike(mine: Mapping[str, Record], others: Mapping[str, Record]) -> Counter[str]:
     """Of the prompts of two cells: as many, asked word for word alike, with the same replies, verdicts."""
-    found = Counter(prompts=len(mine.keys() | others.keys()))
+    counts = Counter(prompts=len(mine.keys() | others.keys()))
     for identity in mine.keys() & others.keys():
-        one, other = mine[identity], others[identity]
+        row, other = mine[identity], others[identity]
         for what, key in (("asked_alike", "arguments"), ("replies", "resps"), ("verdicts", "filtered_resps")):
-            found[what] += one[key] == other[key]
-    return found
+            counts[what] += row[key] == other[key]
+    return counts
 
 
 def compare_lines(first: Path, second: Path) -> Iterator[str]:
@@ -139,8 +139,8 @@ def compare_table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             _share(row.get(key, 0), row.get("prompts", 0)) for key in ("asked_alike", "replies", "verdicts")
         )
         cells = f"{row.get('common', 0)} of {row['cells']}"
-        told = (row["runs"], f"{row['target']}, {row['decoding']}", cells, f"{row.get('prompts', 0):,}")
-        yield f"| {' | '.join([*told, *shares])} |"
+        columns = (row["runs"], f"{row['target']}, {row['decoding']}", cells, f"{row.get('prompts', 0):,}")
+        yield f"| {' | '.join([*columns, *shares])} |"
 
 
 def _share(part: int, whole: int) -> str:
@@ -149,9 +149,9 @@ def _share(part: int, whole: int) -> str:
 
 def cell_records(out: Path) -> Iterator[Record]:
     """A row for each finished cell."""
-    for one in cells_of(out).values():
-        facts, labels = one.facts, Counter[str]()
-        for row in chain.from_iterable(map(read_replies, one.logs)):
+    for cell in cells_of(out).values():
+        facts, labels = cell.facts, Counter[str]()
+        for row in chain.from_iterable(map(read_replies, cell.logs)):
             labels.update(verdict.label for verdict in row.logged or ())
         yield {
             **{"kind": "cell", "run": out.name, **parts(facts["name"])},
@@ -163,25 +163,25 @@ def cell_records(out: Path) -> Iterator[Record]:
 def run_records(out: Path) -> Iterator[Record]:
     """A row for each kind of run in a folder: undisturbed, killed, grown."""
     before: dict[str, int] = {}
-    for kind, told in read_record(out.absolute()).items():
-        asked: Counter[str] = Counter()
-        for one in told["attempts"]:
-            for row in one["asked"]:
-                asked[f"{row['target']} {row['by']}"] += row["replies"]
-        last = told["attempts"][-1]
+    for kind, record in read_record(out.absolute()).items():
+        replies: Counter[str] = Counter()
+        for attempt in record["attempts"]:
+            for row in attempt["asked"]:
+                replies[f"{row['target']} {row['by']}"] += row["replies"]
+        last = record["attempts"][-1]
         yield {
-            **{"kind": "run", "run": out.name, "what": kind, "asked": dict(sorted(asked.items()))},
+            **{"kind": "run", "run": out.name, "what": kind, "asked": dict(sorted(replies.items()))},
             **{"cells": last["cells"], "replies": last["replies"]},
             "needed": {name: n - before.get(name, 0) for name, n in last["needed"].items()},
             "kills": [
-                {"at": one["seconds"], **one["killed"]}
-                for one in told["attempts"]
-                if one["killed"] is not None
+                {"at": attempt["seconds"], **attempt["killed"]}
+                for attempt in record["attempts"]
+                if attempt["killed"] is not None
             ]
-            + [kill for one in told["attempts"] for kill in one.get("nodes", ())],
-            "minutes": round(sum(one["seconds"] for one in told["attempts"]) / 60, 1),
-            "lm_evals": sum(one["lm_evals"] for one in told["attempts"]),
-            "refreshes": sum(one["refreshes"] for one in told["attempts"]),
+            + [kill for attempt in record["attempts"] for kill in attempt.get("nodes", ())],
+            "minutes": round(sum(attempt["seconds"] for attempt in record["attempts"]) / 60, 1),
+            "lm_evals": sum(attempt["lm_evals"] for attempt in record["attempts"]),
+            "refreshes": sum(attempt["refreshes"] for attempt in record["attempts"]),
         }
         before = last["needed"]
 
@@ -189,11 +189,11 @@ def run_records(out: Path) -> Iterator[Record]:
 def keep(outs: Sequence[Path], throughput: Path | None) -> None:
     """Write the records of these folders, those with a run on Ray into ``ON_RAY``; the others are compared
     with the first."""
-    rows = [row for out in outs for found in (run_records(out), cell_records(out)) for row in found]
+    rows = [row for out in outs for records in (run_records(out), cell_records(out)) for row in records]
     for other in outs[1:]:
         runs = f"{outs[0].name}, {other.name}"
-        found = [row for row in compared(outs[0], other) if row.get("common")]
-        rows += [{"kind": "compared", "runs": runs, **row} for row in found]
+        compared_rows = [row for row in compared(outs[0], other) if row.get("common")]
+        rows += [{"kind": "compared", "runs": runs, **row} for row in compared_rows]
     again = {"smollm2-135m": "smollm2-135m-again"}
     for row in compared(outs[0], outs[0], again):
         if row.get("common"):
@@ -241,19 +241,19 @@ def tables_on_ray() -> Iterator[str]:
 
 def repeats_table(cells: Sequence[Record]) -> Iterator[str]:
     """Refused, in percent, in each repeat of the sampled cells that the last run has, by run."""
-    found: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    runs_of_cells: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in cells:
         if row["decoding"] == "warm":
             rate = Rate(row["labels"].get("refused", 0), row["prompts"] - row["labels"].get("unscored", 0))
-            cell = found[row["target"], row["system_prompt"], row["set"]]
+            cell = runs_of_cells[row["target"], row["system_prompt"], row["set"]]
             cell[row["run"]].append(f"{100 * rate.value:.0f}" if rate.n else "–")
     names = list(dict.fromkeys(row["run"] for row in cells))
     yield f"| refused, %, in each of the repeats at 0.7 | {' | '.join(names)} |"
     yield f"| --- |{' ---: |' * len(names)}"
-    for way, runs in found.items():
+    for way, runs in runs_of_cells.items():
         if names[-1] in runs:
-            told = (", ".join(runs[name]) if name in runs else "–" for name in names)
-            yield f"| {', '.join(way)} | {' | '.join(told)} |"
+            columns = (", ".join(runs[name]) if name in runs else "–" for name in names)
+            yield f"| {', '.join(way)} | {' | '.join(columns)} |"
 
 
 def run_table(runs: Sequence[Record]) -> Iterator[str]:
@@ -265,10 +265,10 @@ def run_table(runs: Sequence[Record]) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |"
     for run in runs:
         sent = {key.removesuffix(" cells"): n for key, n in run["asked"].items() if key.endswith(" cells")}
-        told = ", ".join(f"{name} {n:,}, {run['needed'].get(name, 0):,}" for name, n in sent.items())
+        counts = ", ".join(f"{name} {n:,}, {run['needed'].get(name, 0):,}" for name, n in sent.items())
         numbers = (run["cells"], run["replies"], run["minutes"], len(run["kills"]), run["lm_evals"])
         refresh = sum(run["asked"].values()) - sum(sent.values())
-        shown = [f"{n:,}" for n in numbers] + [told or "–", f"{refresh:,}"]
+        shown = [f"{n:,}" for n in numbers] + [counts or "–", f"{refresh:,}"]
         yield f"| {run['run']}, {run['what']} | {' | '.join(shown)} |"
 
 
@@ -279,12 +279,12 @@ def grid_table(cells: Sequence[Record]) -> Iterator[str]:
     yield f"| --- |{' ---: |' * len(sets)}"
     ways = dict.fromkeys((row["target"], row["system_prompt"], row["decoding"]) for row in cells)
     for way in ways:
-        told = []
+        columns = []
         for name in sets:
             labels: Counter[str] = Counter()
             for row in cells:
                 if (row["target"], row["system_prompt"], row["decoding"], row["set"]) == (*way, name):
                     labels.update(row["labels"])
             rate = Rate(labels["refused"], labels.total() - labels["unscored"])
-            told.append(f"{100 * rate.value:.0f}" if rate.n else "–")
-        yield f"| {', '.join(way)} | {' | '.join(told)} |"
+            columns.append(f"{100 * rate.value:.0f}" if rate.n else "–")
+        yield f"| {', '.join(way)} | {' | '.join(columns)} |"

@@ -76,20 +76,20 @@ def campaign(folder: Path, prompts: int, targets: int, shard_prompts: int) -> di
     begun = time.monotonic()
     spent: Counter[str] = Counter()
     _timed(ray_engine._ShardedCells, "_finish", "finishing cells", spent)
-    found = run_campaign(settings, folder / "out", ray_engine.RayEngine(settings.ray))
-    assert found.failures == () and found.done == targets, found
+    result = run_campaign(settings, folder / "out", ray_engine.RayEngine(settings.ray))
+    assert result.failures == () and result.done == targets, result
     minutes = (time.monotonic() - begun) / 60
     driver = time.process_time()
     processes = psutil.Process().children(recursive=True)
     ours = Counter[str]()
-    for one in processes:
-        cpu = one.cpu_times()
-        ours["workers: counting" if "ray::" in one.name() else "Ray itself"] += cpu.user + cpu.system
+    for process in processes:
+        cpu = process.cpu_times()
+        ours["workers: counting" if "ray::" in process.name() else "Ray itself"] += cpu.user + cpu.system
     ray.shutdown()
     runs = [json.loads(line) for line in (folder / "times").read_text().splitlines()]
     total: Counter[str] = Counter()
-    for one in runs:
-        total.update(one)
+    for run in runs:
+        total.update(run)
     steps = {step: total[step] for step in LM_EVAL_STEPS}
     steps["the rest of lm_eval"] = max(0.0, total["all"] - sum(steps.values()))
     steps |= {**ours, **spent, "the rest of the driver": driver - sum(spent.values())}
@@ -118,26 +118,31 @@ def _timed(owner: Any, name: str, what: str, spent: Counter[str]) -> None:
     setattr(owner, name, instead)
 
 
-def table(found: list[dict[str, Any]]) -> str:
+def table(measured: list[dict[str, Any]]) -> str:
     """Milliseconds of one core per prompt, a row for each step that takes any."""
-    replies = [one["targets"] * one["prompts"] for one in found]
-    sizes = [_size(one["targets"], one["prompts"]) for one in found]
+    replies = [measurement["targets"] * measurement["prompts"] for measurement in measured]
+    sizes = [_size(measurement["targets"], measurement["prompts"]) for measurement in measured]
     lines = ["| ms of one core per reply | " + " | ".join(sizes) + " |"]
     lines.append("| --- |" + " ---: |" * len(sizes))
 
-    def each(one: dict[str, Any], steps: Iterable[str], count: int) -> str:
-        return f"{max(0.0, 1000 * sum(one['steps'].get(step, 0) for step in steps) / count):.3f}"
+    def each(measurement: dict[str, Any], steps: Iterable[str], count: int) -> str:
+        return f"{max(0.0, 1000 * sum(measurement['steps'].get(step, 0) for step in steps) / count):.3f}"
 
-    for step in found[0]["steps"]:
-        if not any(one["steps"].get(step) for one in found):
+    for step in measured[0]["steps"]:
+        if not any(measurement["steps"].get(step) for measurement in measured):
             continue
-        cells = [each(one, [step], count) for one, count in zip(found, replies, strict=True)]
+        cells = [
+            each(measurement, [step], count) for measurement, count in zip(measured, replies, strict=True)
+        ]
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
-    sums = [each(one, one["steps"], count) for one, count in zip(found, replies, strict=True)]
+    sums = [
+        each(measurement, measurement["steps"], count)
+        for measurement, count in zip(measured, replies, strict=True)
+    ]
     lines.append("| all | " + " | ".join(sums) + " |")
     workers = ("workers: counting", "workers: counting, zipping")
     goal = ("labelling", "writing", *workers, "finishing cells", *EARLIER_STEPS)
-    both = [each(one, goal, count) for one, count in zip(found, replies, strict=True)]
+    both = [each(measurement, goal, count) for measurement, count in zip(measured, replies, strict=True)]
     lines.append("| **labelling and writing**, shards and cells among it | " + " | ".join(both) + " |")
     for name, form in (
         ("shards", "{:,}"),
@@ -145,7 +150,9 @@ def table(found: list[dict[str, Any]]) -> str:
         ("driver MB", "{:,.0f}"),
         ("log MB", "{:,.0f}"),
     ):
-        lines.append(f"| {name} | " + " | ".join(form.format(one[name]) for one in found) + " |")
+        lines.append(
+            f"| {name} | " + " | ".join(form.format(measurement[name]) for measurement in measured) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -155,7 +162,7 @@ def _size(targets: int, prompts: int) -> str:
 
 def kept_tables() -> str:
     """Of all that was kept."""
-    return "\n\n".join(table(found) for found in json.loads(KEPT.read_text()).values())
+    return "\n\n".join(table(measured) for measured in json.loads(KEPT.read_text()).values())
 
 
 def main() -> None:
@@ -182,20 +189,20 @@ def main() -> None:
         return
     if given.bare:
         os.environ["INSTANT_BARE"] = "1"
-    found = []
+    measured = []
     for size in given.prompts:
         shutil.rmtree(given.folder, ignore_errors=True)
         given.folder.mkdir(parents=True)
         words = [sys.executable, __file__, given.folder.absolute(), "--one", "--prompts", str(size)]
         words += ["--targets", str(given.targets), "--shard_prompts", str(given.shard_prompts)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
+        measured.append(json.loads(done.stdout.splitlines()[-1]))
         if given.keep:
             kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
             name = "bare" if given.bare else "whole"
-            kept[name if given.targets == 1 else f"{name}, {given.targets} targets"] = found
+            kept[name if given.targets == 1 else f"{name}, {given.targets} targets"] = measured
             KEPT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
-        print(table(found), flush=True)
+        print(table(measured), flush=True)
     shutil.rmtree(given.folder)
 
 

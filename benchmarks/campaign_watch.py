@@ -35,8 +35,8 @@ class Followed:
 
     def lines(self) -> list[bytes]:
         """Those that are new and whole."""
-        *found, self._begun = (self._begun + self._file.read()).split(b"\n")
-        return found
+        *lines, self._begun = (self._begun + self._file.read()).split(b"\n")
+        return lines
 
     def close(self) -> None:
         self._file.close()
@@ -70,18 +70,18 @@ class Watch:
         for file in (*self._out.glob("work/*/*.txt"), *self._out.glob("server-*.txt"), *workers):
             with suppress(OSError):
                 # A file that is open keeps its number, so what follows it has another.
-                known = (file.name if file.name != "log.txt" else file.parent.name, file.stat().st_ino)
-                if known not in self._followed:
+                key = (file.name if file.name != "log.txt" else file.parent.name, file.stat().st_ino)
+                if key not in self._followed:
                     refresh = file.parent.name.startswith("refresh-")
                     # On Ray a refresh has a server of its own, and cells are asked beside it.
                     by = "refresh" if refresh else "cells" if file in workers else ""
-                    self._followed[known] = Followed(file), by
+                    self._followed[key] = Followed(file), by
                     self.refreshes += refresh and file.name == "log.txt"
                     self.lm_evals += file.name == "log.txt" and not refresh
         for (name, _), (log, by) in self._followed.items():
             if name.startswith("server-"):
                 target = name.removeprefix("server-").removesuffix(".txt")
-                sent = sum(all(one in line for one in _ANSWERED) for line in log.lines())
+                sent = sum(all(mark in line for mark in _ANSWERED) for line in log.lines())
                 self.asked[target, by or what] += sent
 
     def close(self) -> None:
@@ -95,16 +95,16 @@ def descendants(process: int) -> list[int]:
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(file.parent.name)] = int(file.read_text().rpartition(")")[2].split()[1])
-    found = [process]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found[1:]
+    processes = [process]
+    for ancestor in processes:
+        processes += [child for child, parent in parents.items() if parent == ancestor]
+    return processes[1:]
 
 
 def children(process: int) -> list[int]:
     """The processes that a process itself has started."""
     listed = (file.read_text().split() for file in Path(f"/proc/{process}/task").glob("*/children"))
-    return [int(one) for some in listed for one in some]
+    return [int(pid) for some in listed for pid in some]
 
 
 def attempt(
@@ -125,15 +125,20 @@ def attempt(
     """
     watch, begun = Watch(out, temporary), time.monotonic()
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with log.open("ab") as said:
+    with log.open("ab") as log_file:
         process = subprocess.Popen(
-            words, stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            words,
+            stdout=log_file,
+            stderr=log_file,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
         )
-    found: dict[str, Any] = {"killed": None}
+    record: dict[str, Any] = {"killed": None}
     try:
         while process.poll() is None:
             if for_sec is not None and time.monotonic() - begun >= for_sec:
-                found["killed"] = _kill(process, out, how)
+                record["killed"] = _kill(process, out, how)
                 break
             watch.look()
             meanwhile()
@@ -142,24 +147,24 @@ def attempt(
         process.send_signal(signal.SIGINT)
         process.wait()
         raise
-    found |= {"seconds": round(time.monotonic() - begun, 1), "exit_code": process.wait()}
-    if found["killed"]:
+    record |= {"seconds": round(time.monotonic() - begun, 1), "exit_code": process.wait()}
+    if record["killed"]:
         time.sleep(1)  # a kill reaches the processes of a process a moment later
-        found["killed"]["outlived_by"] = sorted(map(_title, left_over(out)))
+        record["killed"]["outlived_by"] = sorted(map(_title, left_over(out)))
     watch.look()
     watch.close()
-    asked = [
+    replies = [
         {"target": target, "by": by, "replies": n} for (target, by), n in sorted(watch.asked.items()) if n
     ]
-    return {**found, "asked": asked, "lm_evals": watch.lm_evals, "refreshes": watch.refreshes}
+    return {**record, "asked": replies, "lm_evals": watch.lm_evals, "refreshes": watch.refreshes}
 
 
 def _kill(process: subprocess.Popen[bytes], out: Path, how: str) -> dict[str, Any]:
     jobs = [key.partition("-")[0] == "refresh" for key in running_jobs(out)]
     also = {HOW[0]: [], HOW[1]: children(process.pid), HOW[2]: descendants(process.pid)}[how]
-    for one in (process.pid, *also):
+    for pid in (process.pid, *also):
         with suppress(ProcessLookupError):
-            os.kill(one, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
     return {"how": how, "during": "refresh" if any(jobs) else "cells" if jobs else "start"}
 
 
@@ -169,7 +174,7 @@ def _title(process: int) -> str:
     except OSError:
         return "gone"
     return next(
-        (one.decode() for one in words if one in (b"lm_eval", b"refresh") or b"api_server" in one), ""
+        (word.decode() for word in words if word in (b"lm_eval", b"refresh") or b"api_server" in word), ""
     ) or (Path(words[0].decode()).name)
 
 
@@ -189,7 +194,7 @@ def watched(out: Path, file: Path, kill_after: Sequence[float], kind: str) -> di
         return record
     more = True
     while more:
-        ran, number = sum(one["seconds"] for one in attempts), len(attempts)
+        ran, number = sum(attempt["seconds"] for attempt in attempts), len(attempts)
         for_sec = max(0.0, moments[number] - ran) if number < len(moments) else None
         attempts.append(attempt(words, out, log, for_sec, HOW[number % len(HOW)]))
         more = bool(attempts[-1]["killed"])
@@ -208,12 +213,12 @@ def watched_on_ray(out: Path, file: Path, cells: int) -> dict[str, Any]:
     with two_nodes(out, cells, temporary) as nodes:
         words = [*campaign_words(file, out), "--engine", "ray", "--address", nodes.address]
         log = out.with_name(f"{out.name}.log")
-        found = attempt(words, out, log, temporary=temporary, meanwhile=nodes.look)
-        found["nodes"] = nodes.killed
-    attempts.append(found)
+        attempted = attempt(words, out, log, temporary=temporary, meanwhile=nodes.look)
+        attempted["nodes"] = nodes.killed
+    attempts.append(attempted)
     _note(out, record, "ray")
-    if len(found["nodes"]) < len(KILLS):
-        raise SystemExit(f"Killed were {found['nodes']}, of {KILLS}: the campaign is too small.")
+    if len(attempted["nodes"]) < len(KILLS):
+        raise SystemExit(f"Killed were {attempted['nodes']}, of {KILLS}: the campaign is too small.")
     return record
 
 
@@ -226,23 +231,23 @@ def _note(out: Path, record: dict[str, Any], kind: str) -> None:
     """Keep the record, with what the cells came to by the last attempt."""
     last = record[kind]["attempts"][-1]
     results = [json.loads(cell.read_text())["result"] for cell in out.glob("cells/**/cell.json")]
-    last |= {"cells": len(results), "replies": sum(one["prompts"] for one in results)}
+    last |= {"cells": len(results), "replies": sum(result["prompts"] for result in results)}
     last["needed"] = needed(out)
-    with whole_file(record_file(out)) as told:
-        json.dump(record, told, indent=1)
+    with whole_file(record_file(out)) as stream:
+        json.dump(record, stream, indent=1)
     print(f"{kind} {out.name}, attempt {len(record[kind]['attempts'])}: {last}", flush=True)
 
 
 def needed(out: Path) -> dict[str, int]:
     """By target, how many replies the finished cells hold that a cache doesn't give to several of them."""
-    found = defaultdict(set)
+    requests = defaultdict(set)
     for cell in out.glob("cells/**/cell.json"):
         name = json.loads(cell.read_text())["name"].rpartition("/")[0]
         for log in sample_logs(cell.parent):
-            found[name] |= {str(row["arguments"]) for _, row in read_table(log)}
+            requests[name] |= {str(row["arguments"]) for _, row in read_table(log)}
     counts: Counter[str] = Counter()
-    for name, asked in found.items():
-        counts[name.partition("/")[0]] += len(asked)
+    for name, arguments in requests.items():
+        counts[name.partition("/")[0]] += len(arguments)
     return dict(sorted(counts.items()))
 
 

@@ -80,27 +80,27 @@ def half(prompt: str) -> int:
 def measure_held(show: bool) -> None:
     """Print what is taken of the replies at hand."""
     runs: dict[tuple[str, str], list[HeldReply]] = defaultdict(list)
-    for one in held_replies():
-        runs[one.run].append(one)
+    for reply in held_replies():
+        runs[reply.run].append(reply)
     complied: Counter[str] = Counter()
     taken: Counter[str] = Counter()
     by_people: dict[str, list[Counter[Label | None]]] = defaultdict(lambda: [Counter(), Counter()])
     two_models: list[tuple[HeldReply, Verdict, Verdict]] = []
     for run, replies in runs.items():
-        pairs = [(one.prompt, one.reply) for one in replies]
+        pairs = [(reply.prompt, reply.reply) for reply in replies]
         alone = label_by_rules(pairs)
         shared = shared_openings(pairs)
         if shared.warning:
             print(run, shared.warning)
-        for one, before, after in zip(replies, alone, shared.label(label_by_rules, pairs), strict=True):
+        for reply, before, after in zip(replies, alone, shared.label(label_by_rules, pairs), strict=True):
             complied[run[0]] += before.label == "complied"
             taken[run[0]] += after.by == BY
-            by_people[run[0]][0][one.people] += before.label == "complied"
-            by_people[run[0]][1][one.people] += after.by == BY
-            if run[0] == TWO_MODELS and one.people:
-                two_models.append((one, before, after))
+            by_people[run[0]][0][reply.people] += before.label == "complied"
+            by_people[run[0]][1][reply.people] += after.by == BY
+            if run[0] == TWO_MODELS and reply.people:
+                two_models.append((reply, before, after))
             if show and after.by == BY:
-                print(f"{run[0]}\t{run[1]}\t{excerpt(one.prompt)}\t{excerpt(one.reply)}\t{after.reason}")
+                print(f"{run[0]}\t{run[1]}\t{excerpt(reply.prompt)}\t{excerpt(reply.reply)}\t{after.reason}")
     print(f"\nComplied by rules {RULES_VERSION}, and how many of these are taken for canned:")
     for name in complied:
         share = taken[name] / max(1, complied[name])
@@ -109,7 +109,7 @@ def measure_held(show: bool) -> None:
     wrong = sum(counts[1]["complied"] for counts in by_people.values())
     print(f"  complied by their readers as well: {labelled:,}, taken {wrong} ({wrong / labelled:.2%})")
     for part in (0, 1):
-        of_part = [(one.people, a, b) for one, a, b in two_models if half(one.prompt) == part]
+        of_part = [(reply.people, a, b) for reply, a, b in two_models if half(reply.prompt) == part]
         evasive = sum(people == "evasive" for people, _, _ in of_part)
         print(f"\nThe two models, half {part}: {len(of_part)} labelled replies, {evasive} evasive")
         for name, verdicts in (

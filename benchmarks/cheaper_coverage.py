@@ -55,22 +55,22 @@ def stopping(
     """(how often the interval at the stop holds the rate, mean share of the prompts asked), in [0, 1]."""
     rng = np.random.default_rng(seed)
     of_set = round(rate * total)
-    refused, running, asked, held, used = np.zeros(trials, int), np.arange(trials), 0, 0, 0
+    refused, running, answered, held, used = np.zeros(trials, int), np.arange(trials), 0, 0, 0
 
     while running.size:
-        batch = min(LOOK, total - asked)
+        batch = min(LOOK, total - answered)
         left = of_set - refused[running]
-        refused[running] += rng.hypergeometric(left, total - asked - left, batch)
-        asked += batch
+        refused[running] += rng.hypergeometric(left, total - answered - left, batch)
+        answered += batch
 
         @cache
-        def look(count: int, asked: int = asked) -> tuple[bool, bool]:
-            low, high = interval(count, asked, total)
-            return asked >= total or high - low <= width, low <= of_set / total <= high
+        def look(count: int, answered: int = answered) -> tuple[bool, bool]:
+            low, high = interval(count, answered, total)
+            return answered >= total or high - low <= width, low <= of_set / total <= high
 
         seen = np.array([look(int(count)) for count in refused[running]])
         held += int(seen[:, 1][seen[:, 0]].sum())
-        used += asked * int(seen[:, 0].sum())
+        used += answered * int(seen[:, 0].sum())
         running = running[~seen[:, 0]]
     return held / trials, used / trials / total
 
@@ -86,10 +86,10 @@ def stopping_table(trials: int) -> Iterator[str]:
         for width in WIDTHS:
             cells = []
             for interval in (sequential_interval, plain_interval, finite_interval):
-                found = np.array(
+                coverages = np.array(
                     [stopping(interval, rate, total, width, trials, n) for n, rate in enumerate(RATES)]
                 )
-                worst, (mean, used) = found[:, 0].min(), found.mean(axis=0)
+                worst, (mean, used) = coverages[:, 0].min(), coverages.mean(axis=0)
                 cells += [f"{100 * worst:.1f} ({100 * mean:.1f})", f"{100 * (1 - used):.0f}"]
             yield f"| {total:,} | {100 * width:g} | {' | '.join(cells)} |"
 
@@ -98,7 +98,7 @@ def by_difficulty(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
     """The share of the targets kept that refuse; the Rasch model's order."""
     values = matrix.values[:, list(kept)]
     scored = values != MISSING
-    return [float(one) for one in (values * scored).sum(axis=1) / scored.sum(axis=1).clip(min=1)]
+    return [float(share) for share in (values * scored).sum(axis=1) / scored.sum(axis=1).clip(min=1)]
 
 
 def by_nothing(matrix: ResponseMatrix, kept: Sequence[int]) -> list[float]:
@@ -112,7 +112,11 @@ def matrices(releases: list[Path]) -> Iterator[tuple[str, ResponseMatrix, dict[s
         checkpoints = {target.target: target.checkpoint for target in release.targets()}
         yield f"{release.name} {release.version}", release_matrix(release).answered(), checkpoints
     inputs = read_inputs([], outcomes=find_outcomes([real_outcomes.FILES["or_bench_hard"]]))
-    yield "OR-Bench-Hard, published", inputs.main.matrix, {one: one for one in inputs.main.matrix.targets}
+    yield (
+        "OR-Bench-Hard, published",
+        inputs.main.matrix,
+        {target: target for target in inputs.main.matrix.targets},
+    )
 
 
 def subset_table(releases: list[Path]) -> Iterator[str]:
@@ -120,7 +124,7 @@ def subset_table(releases: list[Path]) -> Iterator[str]:
     yield f"| matrix | left out | {SUBSET} prompts drawn | error, mean (worst target) | coverage, % | width |"
     yield "| --- | --- | --- | ---: | ---: | ---: |"
     for name, matrix, checkpoints in matrices(releases):
-        ways = {"target": {one: one for one in matrix.targets}, "checkpoint": checkpoints}
+        ways = {"target": {target: target for target in matrix.targets}, "checkpoint": checkpoints}
         if len(set(checkpoints.values())) == len(matrix.targets):
             del ways["target"]
         for what, groups in ways.items():
@@ -129,10 +133,10 @@ def subset_table(releases: list[Path]) -> Iterator[str]:
                 ("by difficulty", by_difficulty),
                 ("at random", by_nothing),
             ):
-                if (found := left_out_errors(matrix, SUBSET, groups, order, DRAWS)) is not None:
+                if (errors := left_out_errors(matrix, SUBSET, groups, order, DRAWS)) is not None:
                     yield (
-                        f"| {name} | {what} | {how} | {100 * found.mean:.2f} ({100 * found.worst:.2f}) "
-                        f"| {100 * found.coverage:.1f} | {100 * found.width:.1f} |"
+                        f"| {name} | {what} | {how} | {100 * errors.mean:.2f} ({100 * errors.worst:.2f}) "
+                        f"| {100 * errors.coverage:.1f} | {100 * errors.width:.1f} |"
                     )
 
 

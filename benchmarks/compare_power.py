@@ -46,8 +46,8 @@ def several_replies(
     rates: tuple[float, float], replies: tuple[int, int], n: int, rng: np.random.Generator
 ) -> Shares:
     """Shares of replies; a prompt has the same place in the chances of both targets."""
-    place = rng.random(n)
-    chances = (beta.ppf(place, CONCENTRATION * rate, CONCENTRATION * (1 - rate)) for rate in rates)
+    quantiles = rng.random(n)
+    chances = (beta.ppf(quantiles, CONCENTRATION * rate, CONCENTRATION * (1 - rate)) for rate in rates)
     base, new = (rng.binomial(k, chance) / k for k, chance in zip(replies, chances, strict=True))
     return base, new
 
@@ -69,12 +69,12 @@ def failed(draw: Callable[[np.random.Generator], Shares], trials: int, seed: int
         base, new = draw(rng)
         unsafe = single_replies((0.05, 0.05), 0.5, PROMPTS, rng)
         differing += float((base != new).mean())
-        found = [
+        changes = [
             MeasuredChange(measure, (PROMPTS,) * 3, (0, 0), change_of(*shares), (), (None, None), ())
             for measure, shares in zip(MEASURES, ((base, new), unsafe), strict=True)
         ]
-        for place, some in enumerate((found[:1], found)):
-            counts[place] += any(one.state == "worse" for one in decide(some, CompareSettings()))
+        for index, some in enumerate((changes[:1], changes)):
+            counts[index] += any(decision.state == "worse" for decision in decide(some, CompareSettings()))
     return Failed(*(counts / trials), differing / trials)
 
 
@@ -90,21 +90,21 @@ def main() -> None:
     )
     print("| --- | --- | ---: | ---: | ---: | ---: |")
 
-    def row(rates: tuple[float, float], replies: str, kept: str, found: Failed) -> None:
-        told = (found.differing, found.alone, found.beside_an_unsafe_set)
-        shown = " | ".join(f"{100 * value:.1f} %" for value in told)
+    def row(rates: tuple[float, float], replies: str, kept: str, failures: Failed) -> None:
+        shares = (failures.differing, failures.alone, failures.beside_an_unsafe_set)
+        shown = " | ".join(f"{100 * value:.1f} %" for value in shares)
         print(f"| {100 * rates[0]:g} % -> {100 * rates[1]:g} % | {replies} | {kept} | {shown} |", flush=True)
 
     for rates in RISES:
         for kept in (*ALIKE, rates[1]):
-            found = failed(lambda rng, r=rates, k=kept: single_replies(r, k, PROMPTS, rng), trials, 0)
-            row(rates, "1", f"{100 * kept:g} %", found)
+            failures = failed(lambda rng, r=rates, k=kept: single_replies(r, k, PROMPTS, rng), trials, 0)
+            row(rates, "1", f"{100 * kept:g} %", failures)
     for rates in (RISES[0], RISES[-1]):
         for replies in REPLIES:
-            found = failed(
+            failures = failed(
                 lambda rng, r=rates, k=replies: several_replies(r, k, PROMPTS, rng), trials // 4, 0
             )
-            row(rates, f"{replies[0]} and {replies[1]}", "", found)
+            row(rates, f"{replies[0]} and {replies[1]}", "", failures)
 
 
 if __name__ == "__main__":

@@ -37,15 +37,15 @@ Counts = Mapping[str, Mapping[str, Counter[str]]]
 
 def measured(folder: Path) -> Iterator[dict[str, str]]:
     """A row of :data:`COLUMNS` per reply, by the verdicts that the logs hold."""
-    for asked in (BARE, *defences()):
+    for defence in (BARE, *defences()):
         for side, name in SIDES.items():
-            logs = sample_logs(folder / asked / name)
+            logs = sample_logs(folder / defence / name)
             if not logs:
-                raise SystemExit(f"Expected lm_eval's sample logs at {folder / asked / name}, found none.")
+                raise SystemExit(f"Expected lm_eval's sample logs at {folder / defence / name}, found none.")
             for row in read_replies(logs[-1]):
                 [verdict] = row.logged
                 identity = prompt_id(str(row.prompt))
-                yield dict(zip(COLUMNS, (asked, side, identity, verdict.label), strict=True))
+                yield dict(zip(COLUMNS, (defence, side, identity, verdict.label), strict=True))
 
 
 def counted(rows: Iterable[Mapping[str, str]]) -> Counts:
@@ -65,14 +65,14 @@ def table(counts: Counts) -> Iterator[str]:
     """The lines of a Markdown table, a way of asking per row."""
     yield "| instruction | over-refusal, % | correct refusals, % | harmful compliance, % | Youden's J |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for asked, sides in counts.items():
+    for defence, sides in counts.items():
         balance = Balance(share(sides["safe"], "refused"), share(sides["unsafe"], "refused"))
         harmful = share(sides["unsafe"], "complied", "partial")
         figures = [
             f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
             for rate in (balance.over_refusal, balance.correct_refusal, harmful)
         ]
-        name = "none" if asked == BARE else f"`{asked}`"
+        name = "none" if defence == BARE else f"`{defence}`"
         yield f"| {name} | {' | '.join(figures)} | {balance.youden_j:.2f} |"
 
 

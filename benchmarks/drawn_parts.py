@@ -39,14 +39,14 @@ SOURCES: Final = {
 def answers(files: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
     """Set -> model -> id of a prompt -> whether it was refused; of models that answered nine tenths of it."""
     inputs = read_inputs([], outcomes=find_outcomes([DATA / file for file in files]))
-    found = {"XSTest unsafe": inputs.unsafe[0].refused}
-    for one in inputs.sets:
-        found["OR-Bench-Hard" if one.name == "or_bench_hard" else "XSTest safe"] = one.matrix
-    return {name: dict(_by_model(matrix, inputs.texts)) for name, matrix in found.items()}
+    matrices = {"XSTest unsafe": inputs.unsafe[0].refused}
+    for prompt_set in inputs.sets:
+        matrices["OR-Bench-Hard" if prompt_set.name == "or_bench_hard" else "XSTest safe"] = prompt_set.matrix
+    return {name: dict(_by_model(matrix, inputs.texts)) for name, matrix in matrices.items()}
 
 
 def _by_model(matrix: ResponseMatrix, texts: Mapping[str, str]) -> Iterator[tuple[str, dict[str, float]]]:
-    ids = [texts[one] for one in matrix.prompt_ids]  # the tables have ids in place of the prompts
+    ids = [texts[prompt_id] for prompt_id in matrix.prompt_ids]  # the tables have ids in place of the prompts
     for model in matrix.targets:
         column = dict(zip(ids, map(float, matrix.column(model)), strict=True))
         scored = {identity: value for identity, value in column.items() if value != MISSING}
@@ -67,7 +67,7 @@ def errors(chosen: Sequence[Sequence[str]], refused: Mapping[str, float]) -> tup
     """The mean error of the rate, in points, and how often its interval holds the rate on all prompts."""
     truth, off, held = sum(refused.values()) / len(refused), 0.0, 0
     for ids in chosen:
-        values = [refused[one] for one in ids if one in refused]
+        values = [refused[prompt_id] for prompt_id in ids if prompt_id in refused]
         low, high = part_interval(sum(values), len(values), len(refused))
         off += abs(sum(values) / len(values) - truth)
         held += low <= truth <= high
@@ -84,15 +84,15 @@ def table() -> Iterator[str]:
     for source, files in SOURCES.items():
         for name, models in sorted(answers(files).items()):
             rows, _ = neighbour_rows(SETS[name][0], str(SETS[name][1]))
-            found = {
+            errors_of_ways = {
                 way: [errors(chosen, refused) for refused in models.values()]
                 for way, chosen in parts(rows).items()
             }
             off = [
-                f"{sum(one for one, _ in some) / len(some):.1f} ({max(some)[0]:.1f})"
-                for some in found.values()
+                f"{sum(error for error, _ in some) / len(some):.1f} ({max(some)[0]:.1f})"
+                for some in errors_of_ways.values()
             ]
-            held = [share for _, share in found["drawn"]]
+            held = [share for _, share in errors_of_ways["drawn"]]
             kinds, first = ({row["category"] for row in some} for some in (rows, rows[:SIZE]))
             yield (
                 f"| {name}, {source} ({len(models)}) | {len(rows):,} | {len(kinds)}, {len(first)} | "

@@ -78,30 +78,30 @@ def _by_hash(names: Iterable[str]) -> list[str]:
 
 def plant(out: Path, model: str, model_args: str) -> None:
     """Explain the planted instructions' prompts, an instruction after the other, into folders of ``out``."""
-    for number, one in enumerate(yaml.safe_load(PLANTED.read_text(encoding="utf-8"))):
-        instruction = " ".join(one["sentences"])
+    for number, case in enumerate(yaml.safe_load(PLANTED.read_text(encoding="utf-8"))):
+        instruction = " ".join(case["sentences"])
         target: dict[str, Any] = {"model": model, "model_args": model_args, "system_instruction": instruction}
         target["max_gen_toks"] = MAX_GEN_TOKS
         settings = ExplainSettings.model_validate({"target": target, "units": "sentences"})
-        asked = [PromptToExplain(prompt_id(text), text) for text in one["prompts"]]
+        prompts = [PromptToExplain(prompt_id(text), text) for text in case["prompts"]]
         folder = out / f"instruction-{number}"
-        for _ in explain(asked, settings, Target(settings.target, settings.generation), folder):
+        for _ in explain(prompts, settings, Target(settings.target, settings.generation), folder):
             pass
 
 
 def planted_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
     """A record per planted prompt."""
-    for number, one in enumerate(yaml.safe_load(PLANTED.read_text(encoding="utf-8"))):
+    for number, case in enumerate(yaml.safe_load(PLANTED.read_text(encoding="utf-8"))):
         for _, row in read_table(out / f"instruction-{number}" / "explain.jsonl"):
-            found = row["sentences"]
+            search = row["sentences"]
             yield {
                 "target": target,
                 "instruction": number,
-                "planted": one["planted"],
+                "planted": case["planted"],
                 "id": row["id"],
                 "state": row["state"],
-                "search": found and found["state"],
-                "triggers": found and found["triggers"],
+                "search": search and search["state"],
+                "triggers": search and search["triggers"],
                 "calls": row["calls"],
             }
 
@@ -115,7 +115,7 @@ def top_word(attribution: Attribution, words: Sequence[TextPart], *, adjusted: b
     if not possible:
         return None
     best = max(possible, key=lambda word: word.adjusted if adjusted else word.raw)
-    places = {place: number for number, word in enumerate(words) for place in word.places}
+    places = {position: number for number, word in enumerate(words) for position in word.places}
     return places.get((best.start, best.end))
 
 
@@ -128,10 +128,10 @@ def written_around(prompt: str, features: Sequence[str]) -> list[int]:
 
 def explained_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
     """A record per explained prompt."""
-    asked = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    way = f"{asked['by']}, {asked['samples']} replies" if asked["samples"] > 1 else asked["by"]
+    settings = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    way = f"{settings['by']}, {settings['samples']} replies" if settings["samples"] > 1 else settings["by"]
     for _, row in read_table(out / "explain.jsonl"):
-        words, found = words_of(row["prompt"]), row["words"]
+        words, search = words_of(row["prompt"]), row["words"]
         content = [number for number in candidates(words) if not words[number].excluded]
         named = {}
         if content:
@@ -142,14 +142,14 @@ def explained_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
             "target": target,
             "release": "1.1" if old else "2.0",
             "written_around": written_around(old["prompt"], old["features"]) if old else None,
-            "way": f"{way}, by probability" if asked["by_probability"] else way,
+            "way": f"{way}, by probability" if settings["by_probability"] else way,
             "id": row["id"],
             "state": row["state"],
-            "search": found and found["state"],
+            "search": search and search["state"],
             "words": running_words(words),
-            "tried": len(found["tried"]) if found else 0,
-            "triggers": found and found["triggers"],
-            "variant_label": found and found["variant_label"],  # of the reply without the trigger
+            "tried": len(search["tried"]) if search else 0,
+            "triggers": search and search["triggers"],
+            "variant_label": search and search["variant_label"],  # of the reply without the trigger
             "calls": row["calls"],
             "named": named,
             "attributed": {},
@@ -165,9 +165,9 @@ def attribute_records(records: Iterable[dict[str, Any]], name: str, folder: Path
     prompts = {row["id"]: texts[row["id"]] for row in pending}
     loaded = Detector.load(folder, device="cpu")
     every = attribute(loaded.model, loaded.tokenizer, list(prompts.items()), AttributionSettings())
-    found = dict(zip(prompts, every, strict=True))
+    attributions = dict(zip(prompts, every, strict=True))
     for row in pending:
-        attribution, words = found[row["id"]], words_of(prompts[row["id"]])
+        attribution, words = attributions[row["id"]], words_of(prompts[row["id"]])
         scores = {"raw": False, "adjusted": True}
         row["attributed"][name] = {
             score: top_word(attribution, words, adjusted=adjusted) for score, adjusted in scores.items()
@@ -185,7 +185,7 @@ def _asked_alike(record: Record) -> tuple[Any, ...]:
 
 def keep(records: Iterable[Record]) -> None:
     """The same records give the same bytes."""
-    text = "".join(json.dumps(one, sort_keys=True) + "\n" for one in records)
+    text = "".join(json.dumps(record, sort_keys=True) + "\n" for record in records)
     with whole_file(RECORDS) as file:
         file.buffer.write(gzip.compress(text.encode(), mtime=0))
 
@@ -213,7 +213,7 @@ def main() -> None:
         return
     new: list[dict[str, Any]] = []
     for made, folders in ((explained_records, given.keep), (planted_records, given.planted)):
-        for name, _, out in (one.partition("=") for one in folders):
+        for name, _, out in (argument.partition("=") for argument in folders):
             new += made(name, Path(out))
     replaced = set(map(_asked_alike, new))
     records = [row for row in kept() if _asked_alike(row) not in replaced] + new

@@ -39,12 +39,12 @@ def trigger_table(records: Sequence[Record]) -> Iterator[str]:
     )
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for (target, release), own in _grouped(_in_way(records, USUAL), "target", "release"):
-        refused = [one for one in own if one["state"] == "refused"]
+        refused = [record for record in own if record["state"] == "refused"]
         sizes = _sizes(refused)
-        left = sum(one["search"] == "refuses_whatever_is_left" for one in refused)
-        short = [one for one in refused if one["words"] <= SHORT_PROMPT_WORDS]
-        long = [one for one in short if one["words"] >= LONG_WORDS]
-        calls = [f"{_median([one['calls'] for one in some])} ({len(some):,})" for some in (short, long)]
+        left = sum(record["search"] == "refuses_whatever_is_left" for record in refused)
+        short = [record for record in refused if record["words"] <= SHORT_PROMPT_WORDS]
+        long = [record for record in short if record["words"] >= LONG_WORDS]
+        calls = [f"{_median([record['calls'] for record in some])} ({len(some):,})" for some in (short, long)]
         yield (
             f"| {target} | {release} | {len(refused):,} of {len(own):,} | "
             f"{_share(len(sizes), len(refused))} | {_share(sizes.count(1), len(refused))} | "
@@ -64,17 +64,19 @@ def agreement_table(records: Sequence[Record]) -> Iterator[str]:
     )
     yield f"| --- | --- | --- | ---: |{' ---: |' * len(NAMINGS)} ---: | ---: | ---: | ---: |"
     for (target, release), own in _grouped(_in_way(records, USUAL), "target", "release"):
-        for detector in sorted({name for one in own for name in one["attributed"]}):
-            named = [(one, one["named"] | one["attributed"].get(detector, {})) for one in own]
-            told = [pair for pair in named if pair[0]["triggers"] and None not in map(pair[1].get, NAMINGS)]
-            sets = {release: told}
+        for detector in sorted({name for record in own for name in record["attributed"]}):
+            named = [(record, record["named"] | record["attributed"].get(detector, {})) for record in own]
+            triggered = [
+                pair for pair in named if pair[0]["triggers"] and None not in map(pair[1].get, NAMINGS)
+            ]
+            sets = {release: triggered}
             if release == "1.1":
                 around = [
-                    bool({words["raw"], words["adjusted"]} & set(one["written_around"]))
-                    for one, words in told
+                    bool({words["raw"], words["adjusted"]} & set(record["written_around"]))
+                    for record, words in triggered
                 ]
-                sets["1.1, around that word"] = list(compress(told, around))
-                sets["1.1, around another"] = list(compress(told, map(not_, around)))
+                sets["1.1, around that word"] = list(compress(triggered, around))
+                sets["1.1, around another"] = list(compress(triggered, map(not_, around)))
             for name, some in sets.items():
                 if some:
                     cells = [target, detector, name, f"{len(some):,}", *_agreements(some)]
@@ -82,16 +84,16 @@ def agreement_table(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _agreements(some: Sequence[tuple[Record, Mapping[str, int]]]) -> Iterator[str]:
-    hits = {naming: [words[naming] in _in_triggers(one) for one, words in some] for naming in NAMINGS}
-    for one in hits.values():
-        yield _share(sum(one), len(one))
+    hits = {naming: [words[naming] in _in_triggers(record) for record, words in some] for naming in NAMINGS}
+    for naming_hits in hits.values():
+        yield _share(sum(naming_hits), len(naming_hits))
     for other in ("rarest", "random"):
         for naming in ("raw", "adjusted"):
             yield _compared(hits[naming], hits[other])
 
 
-def _in_triggers(one: Record) -> set[int]:
-    return {word for trigger in one["triggers"] or () for word in trigger}
+def _in_triggers(record: Record) -> set[int]:
+    return {word for trigger in record["triggers"] or () for word in trigger}
 
 
 def _compared(hits: Sequence[bool], others: Sequence[bool]) -> str:
@@ -103,8 +105,12 @@ def _compared(hits: Sequence[bool], others: Sequence[bool]) -> str:
 
 def way_table(records: Sequence[Record]) -> Iterator[str]:
     """Other ways of asking the same prompts, beside the usual one; no lines where there are none."""
-    usual = {(one["target"], one["id"]): one for one in _in_way(records, USUAL)}
-    ways = [one for one in records if one.get("way", USUAL) != USUAL and (one["target"], one["id"]) in usual]
+    usual = {(record["target"], record["id"]): record for record in _in_way(records, USUAL)}
+    ways = [
+        record
+        for record in records
+        if record.get("way", USUAL) != USUAL and (record["target"], record["id"]) in usual
+    ]
     if ways:
         yield (
             "| target | way | refused, of those asked | trigger found | by removal | a word in common | "
@@ -112,13 +118,13 @@ def way_table(records: Sequence[Record]) -> Iterator[str]:
         )
         yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     for (target, way), own in _grouped(ways, "target", "way"):
-        refused = [one for one in own if one["state"] == "refused"]
-        pairs = [(_in_triggers(one), _in_triggers(usual[target, one["id"]])) for one in refused]
-        both = [bool(one & other) for one, other in pairs if one and other]
-        found = [_share(sum(bool(pair[place]) for pair in pairs), len(pairs)) for place in (0, 1)]
+        refused = [record for record in own if record["state"] == "refused"]
+        pairs = [(_in_triggers(record), _in_triggers(usual[target, record["id"]])) for record in refused]
+        both = [bool(words & other) for words, other in pairs if words and other]
+        shares = [_share(sum(bool(pair[index]) for pair in pairs), len(pairs)) for index in (0, 1)]
         yield (
-            f"| {target} | {way} | {len(refused):,} of {len(own):,} | {' | '.join(found)} | "
-            f"{_share(sum(both), len(both))} | {_median([one['calls'] for one in refused])} |"
+            f"| {target} | {way} | {len(refused):,} of {len(own):,} | {' | '.join(shares)} | "
+            f"{_share(sum(both), len(both))} | {_median([record['calls'] for record in refused])} |"
         )
 
 
@@ -126,16 +132,18 @@ def planted_table(records: Sequence[Record]) -> Iterator[str]:
     """Per target: of how many instructions the sentence named most often is the planted one."""
     yield "| target | planted sentence found | refused prompts | of these its trigger alone | calls, median |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for (target,), own in _grouped((one for one in records if "instruction" in one), "target"):
-        refused = [one for one in own if one["state"] == "refused"]
-        right, instructions = 0, sorted({one["instruction"] for one in own})
+    for (target,), own in _grouped((record for record in records if "instruction" in record), "target"):
+        refused = [record for record in own if record["state"] == "refused"]
+        right, instructions = 0, sorted({record["instruction"] for record in own})
         for number in instructions:
-            of_it = [one for one in refused if one["instruction"] == number]
-            blamed = Counter(part for one in of_it for trigger in one["triggers"] or () for part in trigger)
+            of_it = [record for record in refused if record["instruction"] == number]
+            blamed = Counter(
+                part for record in of_it for trigger in record["triggers"] or () for part in trigger
+            )
             most = [part for part, count in blamed.items() if count == max(blamed.values())]
             right += bool(of_it) and most == [of_it[0]["planted"]]
-        alone = sum(one["triggers"] == [[one["planted"]]] for one in refused)
-        calls = median(one["calls"] for one in refused) if refused else 0
+        alone = sum(record["triggers"] == [[record["planted"]]] for record in refused)
+        calls = median(record["calls"] for record in refused) if refused else 0
         yield (
             f"| {target} | {right} of {len(instructions)} | {len(refused)} of {len(own)} | {alone} | "
             f"{calls:g} |"
@@ -143,18 +151,18 @@ def planted_table(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _in_way(records: Iterable[Record], way: str) -> Iterator[Record]:
-    return (one for one in records if one.get("way") == way)
+    return (record for record in records if record.get("way") == way)
 
 
 def _grouped(records: Iterable[Record], *by: str) -> list[tuple[tuple[str, ...], list[Record]]]:
-    found: dict[tuple[str, ...], list[Record]] = {}
-    for one in records:
-        found.setdefault(tuple(one[name] for name in by), []).append(one)
-    return list(found.items())
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[name] for name in by), []).append(record)
+    return list(groups.items())
 
 
 def _sizes(records: Iterable[Record]) -> list[int]:
-    return [min(map(len, one["triggers"])) for one in records if one["triggers"]]
+    return [min(map(len, record["triggers"])) for record in records if record["triggers"]]
 
 
 def _median(values: Sequence[int]) -> str:

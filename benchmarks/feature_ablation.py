@@ -70,8 +70,8 @@ def shares(run: Run) -> Iterator[Share]:
     """Of all new prompts that passed the gates without a model; of those that passed all gates."""
     labels = run.store.labels(run.reply_key)
     for splits in (("accepted", "explored"), ("accepted",)):
-        asked = [labels[one.id] == "refused" for one in run.store.prompts(*splits)]
-        yield sum(asked), len(asked)
+        refusals = [labels[prompt.id] == "refused" for prompt in run.store.prompts(*splits)]
+        yield sum(refusals), len(refusals)
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def main() -> None:
     base = settings_of(arguments.run)
     # What these runs export is no task data.
     os.environ["OVERBENCH_HOME"] = str((arguments.run / "ablation" / "home").resolve())
-    found: dict[str, list[Share]] = {}
+    shares_of_ways: dict[str, list[Share]] = {}
     for way in WAYS:
         folder = arguments.run / "ablation" / way
         settings = settings_for(base, way, arguments.jobs)
@@ -90,15 +90,17 @@ def main() -> None:
         with Store(folder) as store:
             run = Run(settings, store, Bars())
             refresh(run, until="verify")
-            found[way] = list(shares(run))
+            shares_of_ways[way] = list(shares(run))
     print("| features | refused, of all new prompts | p | refused, of those that passed all gates | p |")
     print("| --- | --- | --- | --- | --- |")
-    for way, of_way in found.items():
+    for way, of_way in shares_of_ways.items():
         row = [way]
-        for (refused, asked), (refused_first, asked_first) in zip(of_way, found["attributed"], strict=True):
+        for (refused, total), (refused_first, asked_first) in zip(
+            of_way, shares_of_ways["attributed"], strict=True
+        ):
             # Two-sided two-proportion z-test with pooled variance.
-            p = proportions_ztest([refused_first, refused], [asked_first, asked])[1]
-            row.append(f"{refused}/{asked} = {refused / max(1, asked):.1%}")
+            p = proportions_ztest([refused_first, refused], [asked_first, total])[1]
+            row.append(f"{refused}/{total} = {refused / max(1, total):.1%}")
             row.append("" if way == "attributed" else f"{p:.3f}")
         print(f"| {' | '.join(row)} |")
 

@@ -65,12 +65,12 @@ def reply(request: dict[str, Any]) -> str:
     words = re.findall("<word>(.*?)</word>", text)
     if words:
         draw = int(hashlib.sha256(text.encode()).hexdigest(), 16)
-        thing, place = THINGS[draw % len(THINGS)], PLACES[draw // 11 % len(PLACES)]
+        thing, room = THINGS[draw % len(THINGS)], PLACES[draw // 11 % len(PLACES)]
         return (
-            f"1. How do I {words[-1]} the {thing} in my {place} before the lesson starts?\n"
-            f"2. What is the best way to {words[-1]} a {thing} that stands near our {place}?\n"
-            f"3. Where can I go to find the {thing} for the {place}?\n"
-            f"4. Why would anybody {words[-1]} the {thing}, and does the {place} matter?"
+            f"1. How do I {words[-1]} the {thing} in my {room} before the lesson starts?\n"
+            f"2. What is the best way to {words[-1]} a {thing} that stands near our {room}?\n"
+            f"3. Where can I go to find the {thing} for the {room}?\n"
+            f"4. Why would anybody {words[-1]} the {thing}, and does the {room} matter?"
         )
     cautious = request["messages"][0]["role"] == "system"
     if any(word in text.casefold() for word in TRIGGERS[: 6 if cautious else 4]):
@@ -79,15 +79,15 @@ def reply(request: dict[str, Any]) -> str:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Chat completions by :func:`reply`; counts what it was asked."""
+    """Chat completions by :func:`reply`; counts its requests."""
 
-    asked = 0
-    on_request: Callable[[int], None] = staticmethod(lambda asked: None)
+    requests = 0
+    on_request: Callable[[int], None] = staticmethod(lambda count: None)
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        Handler.asked += 1
-        Handler.on_request(Handler.asked)
+        Handler.requests += 1
+        Handler.on_request(Handler.requests)
         choice = {
             "index": 0,
             "finish_reason": "stop",
@@ -154,7 +154,7 @@ def overbench(folder: Path, *arguments: object, codes: tuple[int, ...] = (0,)) -
     return done.stdout
 
 
-def labels(work: Path, out: Path) -> None:
+def labels(scratch: Path, out: Path) -> None:
     """Label, reason and rule of every stored reply, in the order of its file."""
     from overbench_tasks.refusal import label_reply
 
@@ -177,29 +177,29 @@ def labels(work: Path, out: Path) -> None:
             )
 
 
-def releases(work: Path, out: Path) -> None:
+def releases(scratch: Path, out: Path) -> None:
     """Releases 1.1 and 2.0 from their inputs."""
     for version in ("release_v1", "release_v2"):
         command = ["sh", str(DATA / version / "rebuild.sh"), str(out / version)]
-        subprocess.run(command, check=True, env=environment(work), capture_output=True)
+        subprocess.run(command, check=True, env=environment(scratch), capture_output=True)
 
 
-def report(work: Path, out: Path) -> None:
+def report(scratch: Path, out: Path) -> None:
     """Of release 2.0."""
-    overbench(work, "report", REPOSITORY / "overbench_tasks" / "data", "--out", out / "report.html")
+    overbench(scratch, "report", REPOSITORY / "overbench_tasks" / "data", "--out", out / "report.html")
 
 
-def compare(work: Path, out: Path) -> None:
+def compare(scratch: Path, out: Path) -> None:
     """Two targets of release 2.0."""
     release = REPOSITORY / "overbench_tasks" / "data"
     sides = (f"{release}:Qwen2.5-Coder-1.5B", f"{release}:Qwen2.5-Coder-1.5B, cautious")
-    (out / "compare.json").write_text(overbench(work, "compare", *sides, "--json", codes=(0, 1, 2)))
-    (out / "compare.txt").write_text(overbench(work, "compare", *sides, codes=(0, 1, 2)))
+    (out / "compare.json").write_text(overbench(scratch, "compare", *sides, "--json", codes=(0, 1, 2)))
+    (out / "compare.txt").write_text(overbench(scratch, "compare", *sides, codes=(0, 1, 2)))
 
 
-def subset(work: Path, out: Path) -> None:
+def subset(scratch: Path, out: Path) -> None:
     """Of release 2.0."""
-    printed = overbench(work, "subset", "overbench-2.0", "--size", 200, "--out", out / "subset.jsonl")
+    printed = overbench(scratch, "subset", "overbench-2.0", "--size", 200, "--out", out / "subset.jsonl")
     (out / "subset.txt").write_text(printed.replace(str(out), "OUT"))
 
 
@@ -207,7 +207,7 @@ def questions() -> list[str]:
     return [f"How do I {verb} the {thing}?" for verb in VERBS for thing in THINGS]
 
 
-def campaign(work: Path, out: Path) -> None:
+def campaign(scratch: Path, out: Path) -> None:
     """Two targets, two system prompts, two sets: verdicts, results, release and report."""
     import yaml
 
@@ -215,7 +215,7 @@ def campaign(work: Path, out: Path) -> None:
         {"prompt": prompt, "category": ("privacy_invasion", "others", "violence_and_harm")[i % 3]}
         for i, prompt in enumerate(questions())
     ]
-    (work / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (scratch / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with scripted_server() as url:
         target = {"model": "overbench-local-chat", "model_args": f"base_url={url}/chat/completions"}
         settings = {
@@ -225,24 +225,24 @@ def campaign(work: Path, out: Path) -> None:
             ],
             "system_prompts": {"plain": "", "careful": "Be careful."},
             "sets": {
-                "mine": {"task": "overbench", "source": str(work / "prompts.jsonl")},
+                "mine": {"task": "overbench", "source": str(scratch / "prompts.jsonl")},
                 "part": {"task": "overbench_hard", "limit": 40},
             },
         }
-        (work / "study.yaml").write_text(yaml.safe_dump(settings))
-        overbench(work, "campaign", work / "study.yaml", "--out", work / "study")
-    for file in sorted((work / "study").rglob("samples_*.jsonl")):
+        (scratch / "study.yaml").write_text(yaml.safe_dump(settings))
+        overbench(scratch, "campaign", scratch / "study.yaml", "--out", scratch / "study")
+    for file in sorted((scratch / "study").rglob("samples_*.jsonl")):
         samples = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         kept = [{key: row[key] for key in ("doc", "resps", "filtered_resps")} for row in samples]
         kept.sort(key=lambda row: str(row["doc"]["id"]))
-        name = str(file.relative_to(work / "study")).replace("/", "-")
+        name = str(file.relative_to(scratch / "study")).replace("/", "-")
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
         (out / TIMES.sub("", name)).write_text(lines, encoding="utf-8")
-    for file in sorted((work / "study").rglob("results_*.json")):
+    for file in sorted((scratch / "study").rglob("results_*.json")):
         results = json.loads(file.read_text(encoding="utf-8"))["results"]
-        name = TIMES.sub("", str(file.relative_to(work / "study")).replace("/", "-"))
+        name = TIMES.sub("", str(file.relative_to(scratch / "study")).replace("/", "-"))
         (out / name).write_text(json.dumps(results, indent=1, sort_keys=True))
-    for file in sorted((work / "study").glob("*.md")):
+    for file in sorted((scratch / "study").glob("*.md")):
         (out / file.name).write_text(TIMES.sub("TIME", file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
@@ -273,47 +273,54 @@ def build_encoder(folder: Path) -> None:
     transformers.BertModel(config).save_pretrained(folder)
 
 
-def refresh(work: Path, out: Path) -> None:
+def refresh(scratch: Path, out: Path) -> None:
     """Two rounds, once undisturbed and once killed three times: all rows of the run, and its data files."""
     import yaml
 
-    seeds = [{"prompt": f"{prompt[:-1]} in the {place}?"} for prompt in questions() for place in PLACES[:3]]
-    (work / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seeds))
-    build_encoder(work / "encoder")
+    seeds = [{"prompt": f"{prompt[:-1]} in the {room}?"} for prompt in questions() for room in PLACES[:3]]
+    (scratch / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seeds))
+    build_encoder(scratch / "encoder")
     with scripted_server() as url:
         args = f"model=scripted,base_url={url}/chat/completions,num_concurrent=1"
         settings = {
             "target": {"model": "overbench-local-chat", "model_args": args},
-            "seeds": {"sources": [str(work / "seeds.jsonl")], "generation": 0.3, "validation": 0.2},
-            "detector": {"model": str(work / "encoder"), "epochs": 6, "learning_rate": 5e-3, "device": "cpu"},
+            "seeds": {"sources": [str(scratch / "seeds.jsonl")], "generation": 0.3, "validation": 0.2},
+            "detector": {
+                "model": str(scratch / "encoder"),
+                "epochs": 6,
+                "learning_rate": 5e-3,
+                "device": "cpu",
+            },
             "adversary": {"base_url": url, "concurrency": 1, "form": "free"},
             "moderation": {"judges": [{"base_url": url, "concurrency": 1}]},
             "rounds": {"rounds": 2, "jobs": 12},
         }
-        (work / "refresh.yaml").write_text(yaml.safe_dump(settings))
+        (scratch / "refresh.yaml").write_text(yaml.safe_dump(settings))
         for name, kills in (("undisturbed", ()), ("killed", (60, 150, 60))):
-            run = work / name
-            refresh_with_kills(work, run, kills)
+            run = scratch / name
+            refresh_with_kills(scratch, run, kills)
             keep_run(run, out / name)
 
 
-def refresh_with_kills(work: Path, run: Path, kills: tuple[int, ...]) -> None:
+def refresh_with_kills(scratch: Path, run: Path, kills: tuple[int, ...]) -> None:
     """A refresh that is killed after so many requests each time, and then goes on to its end."""
-    command = [str(BIN / "overbench"), "refresh", str(work / "refresh.yaml"), "--run_dir", str(run)]
+    command = [str(BIN / "overbench"), "refresh", str(scratch / "refresh.yaml"), "--run_dir", str(run)]
     for requests in (*kills, None):
-        with (work / f"{run.name}.log").open("a") as log:
-            process = subprocess.Popen(command, cwd=work, env=environment(work), stdout=log, stderr=log)
-            Handler.asked = 0
+        with (scratch / f"{run.name}.log").open("a") as log:
+            process = subprocess.Popen(command, cwd=scratch, env=environment(scratch), stdout=log, stderr=log)
+            Handler.requests = 0
             if requests is not None:
                 Handler.on_request = staticmethod(
-                    lambda asked, end=requests, process=process: (
-                        process.send_signal(signal.SIGKILL) if asked == end else None
+                    lambda count, end=requests, process=process: (
+                        process.send_signal(signal.SIGKILL) if count == end else None
                     )
                 )
             code = process.wait()
-            Handler.on_request = staticmethod(lambda asked: None)
+            Handler.on_request = staticmethod(lambda count: None)
     if code:
-        raise RuntimeError(f"the refresh ended with {code}: {(work / f'{run.name}.log').read_text()[-2000:]}")
+        raise RuntimeError(
+            f"the refresh ended with {code}: {(scratch / f'{run.name}.log').read_text()[-2000:]}"
+        )
 
 
 def keep_run(run: Path, out: Path) -> None:
@@ -351,12 +358,12 @@ def main() -> None:
     root.mkdir(parents=True)
     for name in arguments.jobs:
         out = root / name
-        work = Path(f"/tmp/overbench-golden/{name}")
-        shutil.rmtree(work, ignore_errors=True)
-        for folder in (out, work):
+        scratch = Path(f"/tmp/overbench-golden/{name}")
+        shutil.rmtree(scratch, ignore_errors=True)
+        for folder in (out, scratch):
             folder.mkdir(parents=True)
         start = time.monotonic()
-        JOBS[name](work, out)
+        JOBS[name](scratch, out)
         files = sorted(file for file in out.rglob("*") if file.is_file())
         for file in files:
             digest = hashlib.sha256(file.read_bytes()).hexdigest()

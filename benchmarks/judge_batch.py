@@ -111,11 +111,11 @@ def judged_before(rng: random.Random) -> list[Row]:
     votes = earlier_votes()
     strata: dict[tuple[str, str], list[Row]] = defaultdict(list)
     seen: set[str] = set()
-    for one in labelled_replies():
-        group = one.set.partition("-")[0]
-        if votes.get(one.id) and (group, one.people) in STRATA and one.id not in seen:
-            seen.add(one.id)
-            strata[group, one.people].append(_row(one.set, one.prompt, one.reply, one.people))
+    for reply in labelled_replies():
+        group = reply.set.partition("-")[0]
+        if votes.get(reply.id) and (group, reply.people) in STRATA and reply.id not in seen:
+            seen.add(reply.id)
+            strata[group, reply.people].append(_row(reply.set, reply.prompt, reply.reply, reply.people))
     return [row for stratum, count in STRATA.items() for row in rng.sample(strata[stratum], count)]
 
 
@@ -261,8 +261,8 @@ def write_votes(votes: Sequence[Row]) -> None:
 def with_todays_rules(votes: list[Row]) -> list[Row]:
     """The votes with the replies labelled by today's rules; needs the shared replies."""
     texts = {row["id"]: row for row in [*_all_current(), *two_models()]}
-    for one in labelled_replies(EARLIER_SETS):
-        texts[one.id] = _row(one.set, one.prompt, one.reply, one.people)
+    for reply in labelled_replies(EARLIER_SETS):
+        texts[reply.id] = _row(reply.set, reply.prompt, reply.reply, reply.people)
     labelled = []
     for vote in votes:
         text = texts[vote["id"]]

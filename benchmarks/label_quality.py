@@ -82,12 +82,12 @@ def sample(replies: Iterable[Labelled], most: int, *, developed: bool = False) -
     """Up to ``most`` replies of each label of each kind of prompt in English, behind those, at most 16 and a
     quarter, that the judge's template was chosen on; or with ``developed`` of these."""
     cells: dict[tuple[str, Label], list[Labelled]] = defaultdict(list)
-    for one in replies:
-        if SOURCES[one.set].language == "en" and one.set != "small-models":
-            cells[one.set.partition("-")[0], one.people].append(one)
+    for reply in replies:
+        if SOURCES[reply.set].language == "en" and reply.set != "small-models":
+            cells[reply.set.partition("-")[0], reply.people].append(reply)
     chosen = []
     for _, cell in sorted(cells.items()):
-        cell.sort(key=lambda one: one.id)
+        cell.sort(key=lambda reply: reply.id)
         kept = min(16, len(cell) // 4)
         chosen += cell[:kept][:most] if developed else cell[kept:][:most]
     return chosen
@@ -97,14 +97,17 @@ def measure(judged: int) -> list[dict[str, str]]:
     """Every labelled reply with what today's rules say, and the judge's words of now or else of before."""
     replies = list(labelled_replies())
     rows = [row_of(labelled) for labelled in replies]
-    said = {(row["set"], row["id"]): row for row in read_verdicts()} if VERDICTS.exists() else {}
-    judge = column(next(iter(said.values()), {}), "judge") or "judge"
-    verdicts = {key: row.get(judge, "") for key, row in said.items()}
+    verdict_rows = {(row["set"], row["id"]): row for row in read_verdicts()} if VERDICTS.exists() else {}
+    judge = column(next(iter(verdict_rows.values()), {}), "judge") or "judge"
+    verdicts = {key: row.get(judge, "") for key, row in verdict_rows.items()}
     if judged:
         asking = Judge(JudgeSettings.resolve({"mode": "judge"}))
         judge, chosen = " ".join(asking.versions.values()), sample(replies, judged)
-        found, seconds = timed(lambda: asking.label([(one.prompt, one.reply) for one in chosen]))[::-1]
-        verdicts = {(one.set, one.id): verdict.label for one, verdict in zip(chosen, found, strict=True)}
+        pairs = [(reply.prompt, reply.reply) for reply in chosen]
+        new_verdicts, seconds = timed(lambda: asking.label(pairs))[::-1]
+        verdicts = {
+            (reply.set, reply.id): verdict.label for reply, verdict in zip(chosen, new_verdicts, strict=True)
+        }
         print(f"{asking.summary} {seconds:.0f} s.")
     return [{**row, judge: verdicts.get((row["set"], row["id"]), "")} for row in rows]
 
@@ -121,14 +124,14 @@ def measurements(rows: list[dict[str, str]]) -> list[Measurement]:
     for row in rows:
         if row["people"] == "refused":
             openings[row["set"]].append(row["stock"] == "1")
-        said = {rules: row[rules], PREFIXES: row[PREFIXES]}
+        labels = {rules: row[rules], PREFIXES: row[PREFIXES]}
         if judge and row[judge]:
             settled = int(row["sure"]) or row[rules] == "unscored"
-            said |= {
+            labels |= {
                 judge: row[judge],
                 f"two-stage{judge.removeprefix('judge')}": row[rules if settled else judge],
             }
-        for labeller, label in said.items():
+        for labeller, label in labels.items():
             table = counts[labeller, row["set"]]["harmless" if int(row["harmless"]) else "other"]
             table[LABELS.index(row["people"])][LABELS.index(label)] += 1
         versions[row["set"]].append(f"{row['id']} {row['people']}\n")
@@ -154,20 +157,22 @@ def _no_counts() -> list[list[int]]:
     return [[0] * len(LABELS) for _ in LABELS[:-1]]
 
 
-def with_earlier(found: list[Measurement]) -> list[Measurement]:
+def with_earlier(measured: list[Measurement]) -> list[Measurement]:
     """The measurements and those of rules 2.0, by which the bundled release is labelled."""
-    sets = {measurement.labelled_set.name: measurement.labelled_set for measurement in found}
+    sets = {measurement.labelled_set.name: measurement.labelled_set for measurement in measured}
     earlier = [
         replace(measurement, labelled_set=sets[measurement.labelled_set.name])
         for measurement in read_label_quality(EARLIER)
     ]
-    return sorted([*found, *earlier], key=lambda one: (one.labeller, one.labelled_set.name))
+    return sorted(
+        [*measured, *earlier], key=lambda measurement: (measurement.labeller, measurement.labelled_set.name)
+    )
 
 
-def as_text(found: list[Measurement]) -> str:
+def as_text(measured: list[Measurement]) -> str:
     """``label_quality.json``, one measurement a line."""
-    content = as_json(found)
-    parts = {name: ",\n".join(json.dumps(one) for one in content[name]) for name in ("sets", "measurements")}
+    content = as_json(measured)
+    parts = {name: ",\n".join(json.dumps(row) for row in content[name]) for name in ("sets", "measurements")}
     return (
         f'{{"format": {content["format"]}, "labels": {json.dumps(content["labels"])},\n'
         f'"sets": [\n{parts["sets"]}\n],\n"measurements": [\n{parts["measurements"]}\n]}}\n'
@@ -182,7 +187,7 @@ COLUMNS = {
 }
 
 
-def figures_table(found: list[Measurement], names: Iterable[str] = COLUMNS) -> str:
+def figures_table(measured: list[Measurement], names: Iterable[str] = COLUMNS) -> str:
     """One row a measurement, with these figures."""
     names = list(names)
     head = ["labels of", "against", "replies", *(COLUMNS[name] for name in names)]
@@ -190,13 +195,13 @@ def figures_table(found: list[Measurement], names: Iterable[str] = COLUMNS) -> s
         f"| {' | '.join(head)} | full refusals on harmless prompts: people's, ours |",
         f"| --- | --- |{' ---: |' * (len(names) + 2)}",
     ]
-    for one in found:
-        figures = one.figures()
+    for measurement in measured:
+        figures = measurement.figures()
         shares = [figures["harmless_refused_by_people"], figures["harmless_refused"]]
         refused = "" if isnan(shares[0]) else " and ".join(f"{100 * share:.1f} %" for share in shares)
         cells = [
-            one.labeller,
-            f"{one.labelled_set.labelled_by}: {one.labelled_set.about}",
+            measurement.labeller,
+            f"{measurement.labelled_set.labelled_by}: {measurement.labelled_set.about}",
             f"{figures['n']:,}",
         ]
         cells += [f"{figures[name]:.3f}" for name in names]
@@ -204,21 +209,23 @@ def figures_table(found: list[Measurement], names: Iterable[str] = COLUMNS) -> s
     return "\n".join(lines)
 
 
-def versions_table(found: list[Measurement]) -> str:
+def versions_table(measured: list[Measurement]) -> str:
     """Rules 2.0 beside today's, a row a set."""
-    earlier = {one.labelled_set.name: one.figures() for one in read_label_quality(EARLIER)}
+    earlier = {
+        measurement.labelled_set.name: measurement.figures() for measurement in read_label_quality(EARLIER)
+    }
     lines = [
         f"| set | refusal F1: rules 2.0, {RULES} | full refusals on harmless prompts: people's, 2.0, "
         f"{RULES_VERSION} | three-way accuracy: 2.0, {RULES_VERSION} |",
         "| --- | ---: | ---: | ---: |",
     ]
-    for one in found:
-        if one.labeller != RULES:
+    for measurement in measured:
+        if measurement.labeller != RULES:
             continue
-        before, now = earlier[one.labelled_set.name], one.figures()
+        before, now = earlier[measurement.labelled_set.name], measurement.figures()
         shares = [now["harmless_refused_by_people"], before["harmless_refused"], now["harmless_refused"]]
         refused = "" if isnan(shares[0]) else ", ".join(f"{100 * share:.1f} %" for share in shares)
-        cells = [one.labelled_set.name, f"{before['f1']:.3f}, {now['f1']:.3f}", refused]
+        cells = [measurement.labelled_set.name, f"{before['f1']:.3f}, {now['f1']:.3f}", refused]
         cells.append(f"{before['three_way_accuracy']:.3f}, {now['three_way_accuracy']:.3f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -239,10 +246,10 @@ def halves_table(rows: list[dict[str, str]]) -> str:
             {label: sum(n for pair, n in cells.items() if pair[side] == label) for label in LABELS}
             for side in (0, 1)
         )
-        found = {label: f"{cells[label, label]:,} of {people[label]:,}" for label in LABELS}
-        texts = [f"{cells.total():,}", found["refused"], found["partial"]]
+        shares = {label: f"{cells[label, label]:,} of {people[label]:,}" for label in LABELS}
+        texts = [f"{cells.total():,}", shares["refused"], shares["partial"]]
         texts.append(f"{people['complied'] - cells['complied', 'complied']:,} of {people['complied']:,}")
-        texts += [found["evasive"], f"{cells['evasive', 'evasive']:,} of {ours['evasive']:,}"]
+        texts += [shares["evasive"], f"{cells['evasive', 'evasive']:,} of {ours['evasive']:,}"]
         lines.append(f"| {name} | {'unread' if int(unread) else 'written on'} | {' | '.join(texts)} |")
     return "\n".join(lines)
 
@@ -273,10 +280,10 @@ def judge_table(judged: list[dict[str, str]]) -> str:
         "| labels of | replies | refusal F1 | three-way accuracy | four-way | kappa | evasion recall |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for one in measurements([{**row, "set": "small-models"} for row in judged]):  # counted as one set
-        figures = one.figures()
+    for measurement in measurements([{**row, "set": "small-models"} for row in judged]):  # counted as one set
+        figures = measurement.figures()
         numbers = ["not measured" if isnan(figures[name]) else f"{figures[name]:.3f}" for name in names]
-        lines.append(f"| {' | '.join([one.labeller, str(figures['n']), *numbers])} |")
+        lines.append(f"| {' | '.join([measurement.labeller, str(figures['n']), *numbers])} |")
     return "\n".join(lines)
 
 
@@ -298,17 +305,22 @@ def column(row: Row, labeller: str) -> str:
 
 def blocks(rows: list[dict[str, str]]) -> dict[str, str]:
     """What stands on the pages behind ``<!-- name -->``, by name, up to a blank line."""
-    found = measurements(rows)
+    measured = measurements(rows)
     judged = [row for row in rows if row.get(column(row, "judge"))]
     english = [row for row in rows if SOURCES[row["set"]].language == "en"]
-    alone = [one for one in found if not one.sampled]
-    read = [one for one in alone if one.labelled_set.name.startswith(("xstest-", "current-model"))]
+    alone = [measurement for measurement in measured if not measurement.sampled]
+    read = [
+        measurement
+        for measurement in alone
+        if measurement.labelled_set.name.startswith(("xstest-", "current-model"))
+    ]
     texts = {
         "rules quality": figures_table(
-            [one for one in read if one.labeller.startswith("rules ")], ["f1", "three_way_accuracy"]
+            [measurement for measurement in read if measurement.labeller.startswith("rules ")],
+            ["f1", "three_way_accuracy"],
         ),
         "label quality": figures_table(alone),
-        "rules before": versions_table(found),
+        "rules before": versions_table(measured),
         "rules halves": halves_table(rows),
         "evasion by rule": evasion_table(rows),
     }
@@ -341,9 +353,9 @@ def main() -> None:
         rows = measure(arguments.judge)
         write_csv(VERDICTS, list(rows[0]), rows)
     rows = read_verdicts()
-    found = measurements(rows)
+    measured = measurements(rows)
     with whole_file(LABEL_QUALITY_FILE) as file:
-        file.write(as_text(with_earlier(found)))
+        file.write(as_text(with_earlier(measured)))
     texts = blocks(rows)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

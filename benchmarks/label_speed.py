@@ -35,8 +35,8 @@ def per_second(function: Callable[[str], object], replies: list[str], rounds: in
     seconds = []
     for _ in range(rounds):
         started = time.process_time()
-        for one in replies:
-            function(one)
+        for reply in replies:
+            function(reply)
         seconds.append(time.process_time() - started)
     return len(replies) / min(seconds)
 

@@ -77,19 +77,19 @@ def measured(folder: Path) -> None:
     logs, _ = find_logs([folder], Aliases(names))
     rows = defaultdict(list)
     for log in logs:
-        asked: TargetRecord = log.target
+        target: TargetRecord = log.target
         for row in read_replies(log.run.file):
             assert row.logged is not None
             [verdict] = row.logged
             label = "empty" if verdict.label == "unscored" else verdict.label
-            told = (row.id, asked.target, label, row.prompt_label, asked.checkpoint)
+            facts = (row.id, target.target, label, row.prompt_label, target.checkpoint)
             rows[TASKS[log.run.task]].append(
-                dict(zip(COLUMNS, (*told, asked.system_instruction or ""), strict=True))
+                dict(zip(COLUMNS, (*facts, target.system_instruction or ""), strict=True))
             )
-    for name, found in rows.items():
-        file, now = DATA / f"{name}.csv.gz", {row["model"] for row in found}
-        found += [dict(row) for _, row in read_table(file) if row["model"] not in now]
-        write_csv(file, COLUMNS, sorted(found, key=lambda row: tuple(row.values())))
+    for name, set_rows in rows.items():
+        file, now = DATA / f"{name}.csv.gz", {row["model"] for row in set_rows}
+        set_rows += [dict(row) for _, row in read_table(file) if row["model"] not in now]
+        write_csv(file, COLUMNS, sorted(set_rows, key=lambda row: tuple(row.values())))
 
 
 def read() -> Inputs:
@@ -120,8 +120,10 @@ def table(inputs: Inputs, release: Inputs) -> Iterator[str]:
 def picture(inputs: Inputs) -> bytes:
     """The trade-off over all configurations, as a PNG."""
     pictures = (picture for section in build(inputs).sections for picture in section.pictures)
-    [found] = (one for one in pictures if isinstance(one, Scatter) and one.key == "trade-off")
-    return png(found)
+    [scatter] = (
+        picture for picture in pictures if isinstance(picture, Scatter) and picture.key == "trade-off"
+    )
+    return png(scatter)
 
 
 def main() -> None:

@@ -68,13 +68,13 @@ def gate(prompts: list[str]) -> set[int]:
 def naive(prompts: list[str]) -> set[int]:
     """The same by the baseline."""
     threshold = NoveltySettings().threshold
-    known: list[set[str]] = []
+    earlier: list[set[str]] = []
     repeats = set()
     for number, prompt in enumerate(prompts):
         shingles = shingles_of(core_of(normalised(prompt)))
-        if any(jaccard(shingles, other) >= threshold for other in known):
+        if any(jaccard(shingles, other) >= threshold for other in earlier):
             repeats.add(number)
-        known.append(shingles)
+        earlier.append(shingles)
     return repeats
 
 

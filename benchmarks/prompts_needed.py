@@ -37,8 +37,8 @@ def chance_to_fail(n: int, rate: float, rise: float, kept: float, max_increase: 
     significant = binom.isf(alpha, differing, 0.5) + 1
     above = np.floor((differing + round(max_increase * n, 9)) / 2) + 1
     share_of_new = only_new / (only_base + only_new)
-    found = binom.sf(np.maximum(significant, above) - 1, differing, share_of_new)
-    return float(binom.pmf(differing, n, only_base + only_new) @ found)
+    chances = binom.sf(np.maximum(significant, above) - 1, differing, share_of_new)
+    return float(binom.pmf(differing, n, only_base + only_new) @ chances)
 
 
 def prompts_needed(rate: float, rise: float, kept: float, max_increase: float) -> int | None:

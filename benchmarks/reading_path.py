@@ -69,8 +69,8 @@ def passed(job: Callable[[], object], apart: Sequence[str] = ()) -> Passed:
         if event == "call" and file.startswith(ROOTS) and file not in own and file != MOVED:
             callers = list(called(frame))
             if not any(code.co_name == "<module>" for code in callers):
-                asked = any(not places(code).isdisjoint(apart) for code in callers)
-                (theirs if asked else own)[file] = None
+                is_apart = any(not places(code).isdisjoint(apart) for code in callers)
+                (theirs if is_apart else own)[file] = None
 
     threading.settrace(note)
     sys.settrace(note)
@@ -202,16 +202,19 @@ def a_refresh_round(folder: Path) -> Passed:
         }
         (folder / "round.yaml").write_text(yaml.safe_dump(settings))
         command("refresh", folder / "round.yaml", "--run_dir", folder / "run", "--until", "label")
-        found = passed(lambda: command("refresh", folder / "run"), MODELS)
+        result = passed(lambda: command("refresh", folder / "run"), MODELS)
     if not (folder / "run" / "data" / "overbench_model_accepted.jsonl").exists():
         raise RuntimeError("no prompt passed the gates, so that the path is not that of a whole round")
-    return found
+    return result
 
 
 def aggregate_and_report(folder: Path) -> Passed:
     logs, release, prompts = folder / "logs", folder / "release", folder / "prompts.jsonl"
     questions = [f"How do I {word} the {thing}?" for word in ("find", *TRIGGERS) for thing in THINGS]
-    rows = [{"prompt": one, "features": [one.split()[3]], "source_target": "org/one"} for one in questions]
+    rows = [
+        {"prompt": question, "features": [question.split()[3]], "source_target": "org/one"}
+        for question in questions
+    ]
     prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ("--tasks", "overbench", "--metadata", json.dumps({"overbench_source": str(prompts)}))
     with scripted_target():

@@ -35,8 +35,11 @@ def pack(shared: Path) -> None:
         rows = []
         for _, row in read_table(shared / "outcomes" / f"{name}_by_model.jsonl.gz"):
             if not (row.get("type", "").endswith("k_idioms") and row["prompt"] == row["asked"]):
-                told = {"prompt_label": row.get("prompt_label", "safe"), "category": row.get("category", "")}
-                rows.append({**row, **told, "prompt": prompt_id(row["prompt"])})
+                side_and_category = {
+                    "prompt_label": row.get("prompt_label", "safe"),
+                    "category": row.get("category", ""),
+                }
+                rows.append({**row, **side_and_category, "prompt": prompt_id(row["prompt"])})
         write_csv(FILES[name], COLUMNS, sorted(rows, key=lambda row: [row[column] for column in COLUMNS]))
 
 
@@ -46,10 +49,10 @@ def read() -> Inputs:
 
 def rates_table(inputs: Inputs) -> Iterator[str]:
     """Per model both sides of XSTest, and OR-Bench-Hard with what is no refusal and no answer apart."""
-    safe = {one.name: osr(one.matrix) for one in inputs.sets}
+    safe = {prompt_set.name: osr(prompt_set.matrix) for prompt_set in inputs.sets}
     [unsafe] = inputs.unsafe
     refused, complied = unsafe.correct_refusals(), unsafe.harmful_compliance()
-    labels = {one.target: one for one in inputs.labels if one.set_name == "or_bench_hard"}
+    labels = {label.target: label for label in inputs.labels if label.set_name == "or_bench_hard"}
     yield (
         "| model | XSTest unsafe, refused | complied | XSTest safe, refused | OR-Bench-Hard, refused "
         "| deflected | empty |"
@@ -69,7 +72,7 @@ def _percent(rate: Rate) -> str:
 
 def correlations_table(inputs: Inputs) -> Iterator[str]:
     """Safety, XSTest's unsafe prompts refused, against three measures of over-refusal."""
-    matrices = {one.name: one.matrix for one in inputs.sets}
+    matrices = {prompt_set.name: prompt_set.matrix for prompt_set in inputs.sets}
     [unsafe] = inputs.unsafe
     hard = matrices["or_bench_hard"]
     # What deflection counts as: scored, and no refusal.
@@ -82,10 +85,13 @@ def correlations_table(inputs: Inputs) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: |"
     for name, (targets, values) in measures.items():
         places = [unsafe.refused.targets.index(target) for target in targets]
-        found = rank_correlation(unsafe.refused.values[:, places], values)
-        assert found is not None
-        both = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (found.rho, found.tau)]
-        yield f"| {name} | {found.n} | {' | '.join(both)} |"
+        correlation = rank_correlation(unsafe.refused.values[:, places], values)
+        assert correlation is not None
+        both = [
+            f"{coefficient.value:.2f} ({coefficient.low:.2f} to {coefficient.high:.2f})"
+            for coefficient in (correlation.rho, correlation.tau)
+        ]
+        yield f"| {name} | {correlation.n} | {' | '.join(both)} |"
 
 
 if __name__ == "__main__":

@@ -44,12 +44,12 @@ def table(rows: Sequence[Record]) -> Iterator[str]:
         "harmless | harmless, refused | ranked lower, of those asked anyway refused |"
     )
     yield "| ---: | --- | ---: | ---: | --- | --- | --- | --- |"
-    for one in (row for row in rows if row["kind"] == "round"):
-        made = [row for row in rows if row["kind"] == "prompt" and row["round"] == one["round"]]
+    for round_row in (row for row in rows if row["kind"] == "round"):
+        made = [row for row in rows if row["kind"] == "prompt" and row["round"] == round_row["round"]]
         accepted = [row for row in made if not row["gate"]]
         lower = [row for row in made if row["reason"] == RANKED_LOW and row["target"]]
         good = [row for row in accepted if harmless(row)]
-        cells = [one["round"], one["auroc"], len(made), len(accepted), refused_of(accepted)]
+        cells = [round_row["round"], round_row["auroc"], len(made), len(accepted), refused_of(accepted)]
         cells += [share(len(good), len(accepted)), refused_of(good), refused_of(lower)]
         yield f"| {' | '.join(map(str, cells))} |"
 

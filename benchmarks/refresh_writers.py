@@ -71,13 +71,15 @@ def rounds_table(rows: Sequence[Record]) -> Iterator[str]:
         "of these harmless | harmful | harmless, refused | turned away by the detector alone, refused |"
     )
     yield "| --- | ---: | --- | ---: | ---: | --- | --- | ---: | --- | --- |"
-    for one in (row for row in rows if row["kind"] == "round"):
-        place = one["run"], one["round"]
-        made = [row for row in rows if row["kind"] == "prompt" and (row["run"], row["round"]) == place]
+    for round_row in (row for row in rows if row["kind"] == "round"):
+        run_and_round = round_row["run"], round_row["round"]
+        made = [
+            row for row in rows if row["kind"] == "prompt" and (row["run"], row["round"]) == run_and_round
+        ]
         accepted = [row for row in made if not row["gate"]]
         good = [row for row in accepted if harmless(row)]
         explored = [row for row in made if row["gate"] and row["target"]]
-        cells = [WRITERS[one["run"]], one["round"], one["auroc"], len(made), len(accepted)]
+        cells = [WRITERS[round_row["run"]], round_row["round"], round_row["auroc"], len(made), len(accepted)]
         harmful = sum("harmful" in row["readings"].values() for row in accepted)
         cells += [refused_of(accepted), share(len(good), len(accepted)), harmful]
         cells += [refused_of(good), refused_of(explored)]
@@ -118,11 +120,11 @@ def readers_table(rows: Sequence[Record]) -> Iterator[str]:
     )
     yield "| --- | ---: | --- | --- | ---: | ---: | --- | ---: |"
     places = list(dict.fromkeys((row["run"], row["round"]) for row in accepted))
-    for place in [*places, None]:
-        own = [row["readings"] for row in accepted if place in (None, (row["run"], row["round"]))]
+    for run_and_round in [*places, None]:
+        own = [row["readings"] for row in accepted if run_and_round in (None, (row["run"], row["round"]))]
         pairs = [(read[first], read[second]) for read in own]
-        table = np.array([[pairs.count((one, other)) for other in READINGS] for one in READINGS])
-        cells = [WRITERS[place[0]], str(place[1])] if place else ["both", "both"]
+        table = np.array([[pairs.count((reading, other)) for other in READINGS] for reading in READINGS])
+        cells = [WRITERS[run_and_round[0]], str(run_and_round[1])] if run_and_round else ["both", "both"]
         for word in ("harmless", "harmful"):
             counts = [sum(read[reader] == word for read in own) for reader in (first, second)]
             cells += [share(n, len(own)) if word == "harmless" else str(n) for n in counts]
@@ -147,9 +149,9 @@ def detector_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for name in [column for column in rows[0] if column not in ("id", "refused", "refused_again")]:
         scores = np.array([float(row[name]) for row in rows])
-        found = compare(refused, (scores, 0.0), (base, 0.0), random_seed=0)
-        gain = "" if name == BASELINE else f"{found.auroc_gain:.3f}"
-        yield f"| {name} | {found.detector.auroc:.3f} | {gain} | {auroc(again, scores):.3f} |"
+        comparison = compare(refused, (scores, 0.0), (base, 0.0), random_seed=0)
+        gain = "" if name == BASELINE else f"{comparison.auroc_gain:.3f}"
+        yield f"| {name} | {comparison.detector.auroc:.3f} | {gain} | {auroc(again, scores):.3f} |"
 
 
 def made_by(runs: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
@@ -160,11 +162,11 @@ def made_by(runs: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
     for name, folder in runs.items():
         with Store(folder, read_only=True) as store:
             labels = store.labels(Run(settings_of(folder), store).reply_key)
-            asked = {one.id for one in store.prompts("accepted", "explored")}
+            kept_ids = {prompt.id for prompt in store.prompts("accepted", "explored")}
             for row in map(dict, store._rows(query)):
                 key, chance = row.pop("prompt_id"), row.pop("refusal_probability")
-                said = labels.get(key, "") if key in asked and row["gate"] in ("", "detector") else ""
-                row |= {"p": None if chance is None else round(chance, 3), "target": said}
+                label = labels.get(key, "") if key in kept_ids and row["gate"] in ("", "detector") else ""
+                row |= {"p": None if chance is None else round(chance, 3), "target": label}
                 if row["gate"] != "reply":
                     yield {"kind": "prompt", "run": name, **row}
 
@@ -186,10 +188,10 @@ def rounds_of(runs: Mapping[str, Path], minutes: Sequence[Record]) -> Iterator[d
             finished, counted = store.finished(), list(map(dict, store._rows(query)))
         for row in counted:
             report = DetectorReport.model_validate(finished[row["round"], "train"])
-            found = report.test.get("seeds", report.test["all"])
-            took = [one for one in minutes if (one["run"], one["round"]) == (name, row["round"])]
-            row["minutes"] = {one["stage"]: one["minutes"] for one in took}
-            yield {"kind": "round", "run": name, **row, "auroc": f"{found.detector.auroc:.3f}"}
+            comparison = report.test.get("seeds", report.test["all"])
+            took = [stage for stage in minutes if (stage["run"], stage["round"]) == (name, row["round"])]
+            row["minutes"] = {stage["stage"]: stage["minutes"] for stage in took}
+            yield {"kind": "round", "run": name, **row, "auroc": f"{comparison.detector.auroc:.3f}"}
 
 
 def seeds_of(folder: Path) -> dict[str, Any]:
@@ -219,9 +221,9 @@ def keep(rows: Iterable[Record], sheets: Sequence[Path], file: Path | None = Non
     text = ""
     for row in rows:
         if row["kind"] == "prompt" and not row["gate"]:
-            said = {name: read[row["prompt"]] for name, read in votes.items()}
-            assert set(said.values()) <= set(READINGS), row["prompt"]
-            row = {**row, "readings": row["readings"] | said}
+            readings = {name: read[row["prompt"]] for name, read in votes.items()}
+            assert set(readings.values()) <= set(READINGS), row["prompt"]
+            row = {**row, "readings": row["readings"] | readings}
         text += json.dumps(row, ensure_ascii=False) + "\n"
     (file or RECORDS).write_bytes(gzip.compress(text.encode(), mtime=0))
 
@@ -239,7 +241,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=Path, help="what took how long")
     parser.add_argument("runs", nargs="*", help="WRITER=RUN_DIR, of " + ", ".join(WRITERS))
     given = parser.parse_args()
-    runs = {name: Path(folder) for name, _, folder in (one.partition("=") for one in given.runs)}
+    runs = {name: Path(folder) for name, _, folder in (argument.partition("=") for argument in given.runs)}
     if given.sheet:
         write_sheet(made_by(runs) if runs else records(), given.sheet)
         return

@@ -57,17 +57,17 @@ class Written:
 
 def written() -> dict[str, Written]:
     """Every harmless prompt by id, in order, with its counterpart."""
-    found: dict[str, Written] = {}
+    prompts: dict[str, Written] = {}
     counterparts: dict[str, Written] = {}
     for _, row in read_table(READINGS):
         key, of = row["id"], row["twin_of"]
         if of and key not in counterparts:
-            counterparts[key] = found[of].counterpart = Written(key)
-        one = counterparts[key] if of else found.setdefault(key, Written(key))
-        one.category = row["category"]
+            counterparts[key] = prompts[of].counterpart = Written(key)
+        prompt = counterparts[key] if of else prompts.setdefault(key, Written(key))
+        prompt.category = row["category"]
         if row["harm"]:
-            one.read_as = row["harm"], row["makes_sense"]
-    return found
+            prompt.read_as = row["harm"], row["makes_sense"]
+    return prompts
 
 
 def texts() -> dict[str, str]:
@@ -88,7 +88,7 @@ def of_release_1() -> list[str]:
     rows.sort(key=lambda row: (-len(row["refused_by"]), draw.random()))
     openings: Counter[str] = Counter()
     words: Counter[str] = Counter()
-    found: list[str] = []
+    ids: list[str] = []
     for row in rows:
         opening = " ".join(re.findall(r"[\w']+", row["prompt"].lower())[:3])
         limit = COMMONEST_OPENING if opening in ("how can i", "how do i") else OPENING
@@ -97,8 +97,8 @@ def of_release_1() -> list[str]:
             continue
         openings[opening] += 1
         words.update([word] if word else [])
-        found.append(row["id"])
-    return found[:OF_RELEASE_1]
+        ids.append(row["id"])
+    return ids[:OF_RELEASE_1]
 
 
 def alike(first: str, second: str) -> bool:
@@ -111,7 +111,7 @@ def least_told_apart(pairs: Sequence[tuple[str, str]], wanted: int = PAIRS) -> l
     """The places of the pairs whose sides a classifier of words tells apart least."""
     left = np.arange(len(pairs))
     while len(left) > wanted:
-        halves = [half for place in left for half in pairs[place]]
+        halves = [half for index in left for half in pairs[index]]
         side, groups = np.tile([0, 1], len(left)), np.repeat(np.arange(len(left)), 2)
         scores = side_scores(halves, side, groups, 3).mean(0)
         apart = scores[1::2] - scores[::2]
@@ -120,34 +120,34 @@ def least_told_apart(pairs: Sequence[tuple[str, str]], wanted: int = PAIRS) -> l
     return left.tolist()
 
 
-def paired(found: Mapping[str, Written], text: Mapping[str, str]) -> list[tuple[str, str]]:
+def paired(prompts: Mapping[str, Written], text: Mapping[str, str]) -> list[tuple[str, str]]:
     """Ids of the pairs of which both halves were read as what they are and that are of about one length."""
     return [
-        (one.id, one.counterpart.id)
-        for one in found.values()
-        if one.counterpart
-        and (one.read_as, one.counterpart.read_as) == (("benign", "yes"), ("harmful", "yes"))
-        and alike(text[one.id], text[one.counterpart.id])
+        (prompt.id, prompt.counterpart.id)
+        for prompt in prompts.values()
+        if prompt.counterpart
+        and (prompt.read_as, prompt.counterpart.read_as) == (("benign", "yes"), ("harmful", "yes"))
+        and alike(text[prompt.id], text[prompt.counterpart.id])
     ]
 
 
-def chosen(found: Mapping[str, Written], text: Mapping[str, str]) -> Iterator[str]:
+def chosen(prompts: Mapping[str, Written], text: Mapping[str, str]) -> Iterator[str]:
     """Ids of the prompts and counterparts that the readings, their lengths and the classifier leave."""
-    yield from (one.id for one in found.values() if one.read_as == ("benign", "yes"))
-    pairs = paired(found, text)
-    for place in least_told_apart([(text[first], text[second]) for first, second in pairs]):
-        yield pairs[place][1]
+    yield from (prompt.id for prompt in prompts.values() if prompt.read_as == ("benign", "yes"))
+    pairs = paired(prompts, text)
+    for index in least_told_apart([(text[first], text[second]) for first, second in pairs]):
+        yield pairs[index][1]
 
 
 def differences() -> dict[str, list[str]]:
     """Ids by what doesn't go together with what is committed; all lists are empty where all of it does."""
-    found, text = written(), texts()
-    ours = set(chosen(found, text))
+    prompts, text = written(), texts()
+    ours = set(chosen(prompts, text))
     away = [row for _, row in read_table(INPUTS / "turned_away.jsonl")]
     out = {prompt_id(row["prompt"]): row["reason"] for row in away}
     kept = text.keys() - out.keys()
     later = {key for key, reason in out.items() if reason in (*LATER, "its prompt was turned away")}
-    taken = found.keys() & {row["id"] for row in release_1()}
+    taken = prompts.keys() & {row["id"] for row in release_1()}
     return {
         "chosen, and nobody says why it isn't there": sorted(ours - kept - later),
         "there, and not chosen": sorted(kept - ours),
@@ -157,11 +157,11 @@ def differences() -> dict[str, list[str]]:
 
 def main() -> None:
     """Print the steps and the differences."""
-    found = written()
-    counterparts = [one.counterpart for one in found.values() if one.counterpart]
-    for name, some in (("prompts", list(found.values())), ("counterparts", counterparts)):
-        print(f"{len(some):,} {name}, read as", dict(Counter(one.read_as for one in some)))
-    print(f"{len(paired(found, texts())):,} pairs to choose from")
+    prompts = written()
+    counterparts = [prompt.counterpart for prompt in prompts.values() if prompt.counterpart]
+    for name, some in (("prompts", list(prompts.values())), ("counterparts", counterparts)):
+        print(f"{len(some):,} {name}, read as", dict(Counter(prompt.read_as for prompt in some)))
+    print(f"{len(paired(prompts, texts())):,} pairs to choose from")
     for reason, ids in differences().items():
         print(f"{reason}: {len(ids)}", *ids)
 

@@ -70,12 +70,12 @@ def side_scores(
 
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     model, folds = make_pipeline(words, LogisticRegression(max_iter=2000)), GroupKFold(FOLDS)
-    found = []
+    scores_of_repeats = []
     for repeat in range(repeats):
         shuffled = np.random.default_rng(repeat).permutation(max(groups) + 1)[groups]
         scores = cross_val_predict(model, texts, side, groups=shuffled, cv=folds, method="predict_proba")
-        found.append(scores[:, 1])
-    return np.array(found)
+        scores_of_repeats.append(scores[:, 1])
+    return np.array(scores_of_repeats)
 
 
 def side_auroc(
@@ -89,51 +89,54 @@ def side_auroc(
     from sklearn.metrics import roc_auc_score
 
     texts, side = [*safe, *unsafe], np.repeat([0, 1], [len(safe), len(unsafe)])
-    found = [roc_auc_score(side, one) for one in side_scores(texts, side, np.array(groups), repeats)]
+    aurocs = [roc_auc_score(side, scores) for scores in side_scores(texts, side, np.array(groups), repeats)]
     lengths = roc_auc_score(side, [len(text) for text in texts])
-    return {"words": float(np.mean(found)), "length": float(lengths)}
+    return {"words": float(np.mean(aurocs)), "length": float(lengths)}
 
 
 def weakest_table(release: Release) -> Iterator[str]:
     """The thirty pairs that their readers called the weakest, from the weakest on."""
-    told = [row for _, row in read_table(GRADES) if row["weakest"]]
+    graded = [row for _, row in read_table(GRADES) if row["weakest"]]
     both = pairs_of(release)
     yield "| harmless | its twin | what is weak |"
     yield "| --- | --- | --- |"
-    for row in sorted(told, key=lambda row: int(row["weakest"])):
-        yield f"| {' | '.join(escaped(one) for one in (*both[row['pair_id']], row['note']))} |"
+    for row in sorted(graded, key=lambda row: int(row["weakest"])):
+        yield f"| {' | '.join(escaped(cell) for cell in (*both[row['pair_id']], row['note']))} |"
 
 
 def shares(title: str, values: Iterable[str | None]) -> Iterator[str]:
     """Lines of how often each value is there."""
-    found = Counter(values)
+    counts = Counter(values)
     yield f"{title}:"
-    for value, n in found.most_common():
-        yield f"  {value}: {n:,} ({100 * n / found.total():.1f} %)"
+    for value, n in counts.most_common():
+        yield f"  {value}: {n:,} ({100 * n / counts.total():.1f} %)"
 
 
 def predicted_shares(release: Release) -> dict[str, float]:
     """Source file -> mean share of real models that are expected to refuse its prompts, in %; "" is all."""
-    found: dict[str, list[float]] = defaultdict(list)
+    shares_of_sources: dict[str, list[float]] = defaultdict(list)
     for row in release.prompts().to_pylist():
         if row.get("predicted_refusal_share") is not None:
             for source in ("", *row["sources"]):
-                found[source].append(100 * row["predicted_refusal_share"])
-    return {source: float(np.mean(shares)) for source, shares in found.items()}
+                shares_of_sources[source].append(100 * row["predicted_refusal_share"])
+    return {source: float(np.mean(shares)) for source, shares in shares_of_sources.items()}
 
 
 def sides_table(release: Release, xstest: Path | None) -> Iterator[str]:
     """The AUROCs of both sides, beside those of XSTest's."""
     pairs = pairs_of(release).values()
     sides = {
-        f"this release, {len(pairs):,} pairs": ([one for one, _ in pairs], [other for _, other in pairs])
+        f"this release, {len(pairs):,} pairs": (
+            [prompt for prompt, _ in pairs],
+            [other for _, other in pairs],
+        )
     }
     groups = {name: [*range(len(pairs)), *range(len(pairs))] for name in sides}
     if xstest is not None:
         rows = [row for _, row in read_table(xstest)]
         unsafe = [row["type"].startswith("contrast") for row in rows]
         both = [
-            [row["prompt"] for row, one in zip(rows, unsafe, strict=True) if one == side]
+            [row["prompt"] for row, row_side in zip(rows, unsafe, strict=True) if row_side == side]
             for side in (False, True)
         ]
         sides["XSTest"] = both[0], both[1]
@@ -141,8 +144,8 @@ def sides_table(release: Release, xstest: Path | None) -> Iterator[str]:
     yield "| sides of | AUROC, words and pairs of words | AUROC, length |"
     yield "| --- | ---: | ---: |"
     for name, (safe, counterparts) in sides.items():
-        found = side_auroc(safe, counterparts, groups[name])
-        yield f"| {name} | {found['words']:.2f} | {found['length']:.2f} |"
+        auroc = side_auroc(safe, counterparts, groups[name])
+        yield f"| {name} | {auroc['words']:.2f} | {auroc['length']:.2f} |"
 
 
 def contents_tables(release: Release) -> Iterator[str]:
@@ -167,9 +170,9 @@ def choice_table(release: Release) -> Iterator[str]:
     rows = release.prompts().to_pylist()
     hard = {row["id"] for row in release.prompts(hard=True, columns=("id",)).to_pylist()}
     least, targets = int(release.facts["settings"]["min_rejections"]), release.targets()
-    bare = {one.target: one.checkpoint for one in targets if not one.system_instruction}
-    strict = {one.target for one in targets if orders_refusal(one.system_instruction)}
-    cautious = {one.target for one in targets if one.target.endswith(", cautious")}
+    bare = {target.target: target.checkpoint for target in targets if not target.system_instruction}
+    strict = {target.target for target in targets if orders_refusal(target.system_instruction)}
+    cautious = {target.target for target in targets if target.target.endswith(", cautious")}
     refusing = {row["id"]: set(row["refused_by"]) for row in rows}
     by_bare = [len({bare[name] for name in names if name in bare}) for names in refusing.values()]
     counts = {
@@ -186,12 +189,12 @@ def choice_table(release: Release) -> Iterator[str]:
         ),
         f"of {len(hard):,} hard prompts": "",
         f'refused by {least} configurations without those of "strict policy"': sum(
-            len(refusing[one] - strict) >= least for one in hard
+            len(refusing[prompt] - strict) >= least for prompt in hard
         ),
         f"of {len(rows):,} prompts, by the rule of the next release": "",
         **{
             f"refused by at least {number_of(number, 'checkpoint')} without a system instruction": sum(
-                one >= number for one in by_bare
+                count >= number for count in by_bare
             )
             for number in range(2, len({*bare.values()}) + 1)
         },
@@ -210,8 +213,8 @@ def changes(release: Release) -> dict[str, float]:
         share of pairs (in %) where it is ``below`` 30; ``longest``: the largest difference in words.
     """
     both = [tuple(map(words_of, pair)) for pair in pairs_of(release).values()]
-    shared = [100 * len({*one} & {*other}) / len({*one} | {*other}) for one, other in both]
-    lengths = [abs(len(one.split()) - len(other.split())) for one, other in pairs_of(release).values()]
+    shared = [100 * len({*first} & {*other}) / len({*first} | {*other}) for first, other in both]
+    lengths = [abs(len(first.split()) - len(other.split())) for first, other in pairs_of(release).values()]
     below = 100 * float(np.mean(np.array(shared) < 30))
     return {"median": float(np.median(shared)), "below": below, "longest": max(lengths)}
 
@@ -224,28 +227,30 @@ def pairs_table(release: Release) -> Iterator[str]:
     unsafe = outcomes.unsafe and unsafe_matrices(outcomes.unsafe)
     assert unsafe is not None and counterparts is not None
     safe = release_matrix(release).with_ids(row["id"] for row in pairs)
-    found = trade_offs(safe, *unsafe, pair_matrix(outcomes.safe, outcomes.unsafe))
+    results = trade_offs(safe, *unsafe, pair_matrix(outcomes.safe, outcomes.unsafe))
     sides = [(safe, "safe", pairs), (unsafe[0], "unsafe", counterparts.to_pylist())]
     yield (
         "| configuration | refused, of the harmless halves, % | of the counterparts, % | "
         "`balanced_accuracy`, % | `pair_accuracy`, % |"
     )
     yield "| --- | ---: | ---: | ---: | ---: |"
-    for one in sorted(found, key=lambda one: -one.pair_accuracy.value if one.pair_accuracy else 0):
-        told = [value for side in sides for value in _sided(one.target, *side)]
+    for result in sorted(
+        results, key=lambda result: -result.pair_accuracy.value if result.pair_accuracy else 0
+    ):
+        values = [value for side in sides for value in _sided(result.target, *side)]
         balanced = [
-            measure(told) for measure in (balanced_accuracy, balanced_accuracy_low, balanced_accuracy_high)
+            measure(values) for measure in (balanced_accuracy, balanced_accuracy_low, balanced_accuracy_high)
         ]
         rates = [
             (rate.value, rate.low, rate.high)
-            for rate in (one.balance.over_refusal, one.balance.correct_refusal, one.pair_accuracy)
+            for rate in (result.balance.over_refusal, result.balance.correct_refusal, result.pair_accuracy)
             if rate
         ]
         shown = (
             f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
             for value, low, high in (*rates[:2], balanced, *rates[2:])
         )
-        yield f"| {one.target} | {' | '.join(shown)} |"
+        yield f"| {result.target} | {' | '.join(shown)} |"
 
 
 def _sided(
@@ -270,13 +275,16 @@ def ranking_table(release: Release) -> Iterator[str]:
         for name, ours in {"`overbench`": whole, "`overbench_hard`": hard}.items():
             common = [target for target in other.matrix.targets if target in ours.targets]
             first, second = (
-                one.values[:, [one.targets.index(target) for target in common]]
-                for one in (ours, other.matrix)
+                matrix.values[:, [matrix.targets.index(target) for target in common]]
+                for matrix in (ours, other.matrix)
             )
-            if (found := rank_correlation(first, second)) is None:
+            if (correlation := rank_correlation(first, second)) is None:
                 continue
-            both = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in (found.rho, found.tau)]
-            yield f"| {name} | {other.name} | {found.n} | {' | '.join(both)} |"
+            both = [
+                f"{coefficient.value:.2f} ({coefficient.low:.2f} to {coefficient.high:.2f})"
+                for coefficient in (correlation.rho, correlation.tau)
+            ]
+            yield f"| {name} | {other.name} | {correlation.n} | {' | '.join(both)} |"
 
 
 def main() -> None:
@@ -292,18 +300,18 @@ def main() -> None:
     if arguments.weakest:
         return print("\n".join(weakest_table(release)))
     for name, rows in (("overbench", release.prompts()), ("overbench_hard", release.prompts(hard=True))):
-        told = rows.to_pylist()
-        print(f"{name}: {len(told):,} prompts")
-        print("\n".join(shares("category", (row.get("category") for row in told))))
-        for one in openings([words_of(row["prompt"]) for row in told]):
-            print(f"begin with {one.words!r}: {100 * one.share:.1f} %")
-        difficulty = [row["difficulty"] for row in told if row.get("difficulty") is not None]
+        prompts = rows.to_pylist()
+        print(f"{name}: {len(prompts):,} prompts")
+        print("\n".join(shares("category", (row.get("category") for row in prompts))))
+        for opening in openings([words_of(row["prompt"]) for row in prompts]):
+            print(f"begin with {opening.words!r}: {100 * opening.share:.1f} %")
+        difficulty = [row["difficulty"] for row in prompts if row.get("difficulty") is not None]
         print(f"difficulty: mean {np.mean(difficulty):.3f}, refused by none {difficulty.count(0):,}")
     for source, share in predicted_shares(release).items():
         print(f"predicted share, {source or 'all'}: {share:.1f} %")
     print(
         "change from a prompt to its counterpart:",
-        *(f"{name} {one:.0f}" for name, one in changes(release).items()),
+        *(f"{name} {change:.0f}" for name, change in changes(release).items()),
     )
     tables = (
         choice_table(release),

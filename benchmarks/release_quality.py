@@ -66,8 +66,8 @@ def reading_report(file: Path) -> str:
     benign = n - len(rest)
     low, high = wilson_interval(benign, n)
     share = f"{benign / n:.1%} [{low:.1%}, {high:.1%}]" if n else "none answered"
-    said = [f"benign: {benign} of {n}: {share}; {len(rows) - n} not answered"]
-    return "\n".join([*said, *(f"- {row['id']}: {' '.join(row['prompt'].split())}" for row in rest)])
+    read_prompts = [f"benign: {benign} of {n}: {share}; {len(rows) - n} not answered"]
+    return "\n".join([*read_prompts, *(f"- {row['id']}: {' '.join(row['prompt'].split())}" for row in rest)])
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -82,12 +82,13 @@ def near_seeds(rows: Sequence[Record], seeds: Mapping[str, str], threshold: floa
     from overbench_tasks.prompts import normalised
 
     for writer, name in WRITERS.items():
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in rows:
             sets = [shingles_of(core_of(normalised(text))) for text in (row["prompt"], seeds[row["seed_id"]])]
             if row["writer"] == writer and jaccard(*sets) >= threshold:
-                found[row["reading"]] += 1
-        yield f"{name}: near duplicates of their seed, {', '.join(f'{one} {found[one]}' for one in READINGS)}"
+                counts[row["reading"]] += 1
+        readings = ", ".join(f"{reading} {counts[reading]}" for reading in READINGS)
+        yield f"{name}: near duplicates of their seed, {readings}"
 
 
 def candidates(runs: Mapping[str, Path]) -> Iterator[dict[str, str]]:
@@ -140,7 +141,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=Path, help="XSTest's prompts, for candidates near their seed")
     parser.add_argument("runs", nargs="*", help="WRITER=RUN_DIR, of " + ", ".join(WRITERS))
     given = parser.parse_args()
-    runs = {name: Path(folder) for name, _, folder in (one.partition("=") for one in given.runs)}
+    runs = {name: Path(folder) for name, _, folder in (argument.partition("=") for argument in given.runs)}
     if given.sheet:
         write_sheet(candidates(runs), given.sheet)
         return

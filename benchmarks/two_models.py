@@ -50,14 +50,14 @@ def measure() -> list[dict[str, str]]:
 def evasion_found() -> Iterator[str]:
     """How many replies that a reader called evasive the rules find."""
     for name in ("two-models", "two-models-later"):
-        found: Counter[tuple[bool, bool]] = Counter()
-        for one in labelled_replies([name]):
-            if one.people == "evasive":
-                of_china = "china" in one.reply[:CHINA_CHARS].lower()
-                found[of_china, label_reply(one.reply, prompt=one.prompt).label == "evasive"] += 1
-        hits = sum(number for (_, hit), number in found.items() if hit)
-        others = found[False, True] + found[False, False]
-        yield f"{name}: {hits} of {found.total()} evasive, {found[False, True]} of {others} without China"
+        counts: Counter[tuple[bool, bool]] = Counter()
+        for reply in labelled_replies([name]):
+            if reply.people == "evasive":
+                of_china = "china" in reply.reply[:CHINA_CHARS].lower()
+                counts[of_china, label_reply(reply.reply, prompt=reply.prompt).label == "evasive"] += 1
+        hits = sum(number for (_, hit), number in counts.items() if hit)
+        others = counts[False, True] + counts[False, False]
+        yield f"{name}: {hits} of {counts.total()} evasive, {counts[False, True]} of {others} without China"
 
 
 def table(rows: list[dict[str, str]], names: Iterable[str] = SETS) -> str:

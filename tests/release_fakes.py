@@ -83,10 +83,10 @@ def write_log(
     Another task in the same folder with the same date is of the same run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    asked = [({"prompt": row} if isinstance(row, str) else row, labels) for row, labels in replies]
+    labelled_rows = [({"prompt": row} if isinstance(row, str) else row, labels) for row, labels in replies]
     rows = []
     for name in filters:
-        for number, (row, labels) in enumerate(asked):
+        for number, (row, labels) in enumerate(labelled_rows):
             doc = {"id": f"row-{number}", **{key: row.get(key) for key in ("prompt", "category", "features")}}
             more = ("id", "prompt_label", "pair_id", "subset", "round", "messages", "tier")
             doc |= {key: row[key] for key in more if key in row}
@@ -114,7 +114,7 @@ def write_log(
     results = {
         "results": {task: {"osr,rules": 0.5}},
         "configs": {**earlier.get("configs", {}), task: config},
-        "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(asked)}},
+        "n-samples": earlier.get("n-samples", {}) | {task: {"effective": len(labelled_rows)}},
         "config": {"model": model, "model_args": {**checkpoint, **(model_args or {})}},
         "lm_eval_version": "0.4.13",
         "system_instruction": system_instruction,

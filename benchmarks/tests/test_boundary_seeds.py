@@ -77,7 +77,7 @@ def test_the_documentation_says_how_many_there_are() -> None:
     listed = [json.loads(line) for line in SEED_LISTS["boundary"].read_text(encoding="utf-8").splitlines()]
     sides = Counter(row["prompt_label"] for row in listed)
     subjects = len({row["subject"] for row in listed})
-    said = (
+    sentence = (
         f"names {sides['safe']} harmless requests of {subjects} subjects and {sides['unsafe']} counterparts"
     )
-    assert said in METHOD.read_text(encoding="utf-8")
+    assert sentence in METHOD.read_text(encoding="utf-8")

@@ -29,9 +29,9 @@ def inputs() -> Inputs:
 
 
 def test_the_table_is_that_of_the_page(inputs: Inputs) -> None:
-    told = "\n".join(table(inputs))
+    text = "\n".join(table(inputs))
     page = PAGE.read_text(encoding="utf-8")
-    assert f"<!-- campaign drawn -->\n{told}\n<!-- /campaign drawn -->" in page
+    assert f"<!-- campaign drawn -->\n{text}\n<!-- /campaign drawn -->" in page
     assert beside_whole_sets(inputs) in page.replace("\n", " ")
 
 
@@ -39,38 +39,40 @@ def test_every_target_was_asked_the_same_prompts_of_all_categories_and_no_text_i
     inputs: Inputs,
 ) -> None:
     cells = [row for _, row in read_table(RECORDS) if "name" in row]
-    asked = {row["name"].rpartition("/")[2]: set[tuple[str, ...]]() for row in cells}
+    prompt_ids = {row["name"].rpartition("/")[2]: set[tuple[str, ...]]() for row in cells}
     for row in cells:
-        asked[row["name"].rpartition("/")[2]].add(tuple(one["id"] for one in row["labels"]))
-        assert all(re.fullmatch("ob-[0-9a-f]{12}", one["id"]) for one in row["labels"])
+        prompt_ids[row["name"].rpartition("/")[2]].add(tuple(label["id"] for label in row["labels"]))
+        assert all(re.fullmatch("ob-[0-9a-f]{12}", label["id"]) for label in row["labels"])
         assert all(
-            set(one) == {"id", "prompt_label", "category", "pair_id", "label"} for one in row["labels"]
+            set(label) == {"id", "prompt_label", "category", "pair_id", "label"} for label in row["labels"]
         )
-    assert len(cells) == 36 and [len(ids) for ids in asked.values()] == [1] * 4
+    assert len(cells) == 36 and [len(ids) for ids in prompt_ids.values()] == [1] * 4
     for row in cells:
         if "xstest" in row["name"]:
-            assert len({one["category"] for one in row["labels"]}) == (8 if "unsafe" in row["name"] else 10)
-    for one in inputs.sets:
-        for rate in osr(one.matrix).values():
-            assert isinstance(rate, RateOfPart) and (rate.n, rate.total) == SIZES[one.name]
+            assert len({label["category"] for label in row["labels"]}) == (
+                8 if "unsafe" in row["name"] else 10
+            )
+    for prompt_set in inputs.sets:
+        for rate in osr(prompt_set.matrix).values():
+            assert isinstance(rate, RateOfPart) and (rate.n, rate.total) == SIZES[prompt_set.name]
 
 
 def test_the_picture_is_that_of_the_page(inputs: Inputs) -> None:
     import matplotlib.image
 
-    found = trade_off(inputs)
-    assert len(found.points) == 9 and [arrow.kind for arrow in found.arrows] == ["system prompt"] * 6
-    assert found.x_axis.endswith("xstest_safe (100 of 250 prompts)")
+    picture = trade_off(inputs)
+    assert len(picture.points) == 9 and [arrow.kind for arrow in picture.arrows] == ["system prompt"] * 6
+    assert picture.x_axis.endswith("xstest_safe (100 of 250 prompts)")
     kept = matplotlib.image.imread(RECORDS.with_name("campaign_trade_off.png"))
-    drawn = matplotlib.image.imread(io.BytesIO(png(found)))
+    drawn = matplotlib.image.imread(io.BytesIO(png(picture)))
     assert kept.shape == drawn.shape and np.abs(kept - drawn).mean() < 0.01  # another font, at most
 
 
 @pytest.mark.slow
 def test_what_a_hundred_prompts_are_off_by(shared_data: Path) -> None:
     lines = list(drawn_table())
-    told = "\n".join(lines)
-    assert f"<!-- drawn parts -->\n{told}\n<!-- /drawn parts -->" in FEWER_PROMPTS.read_text(encoding="utf-8")
+    text = "\n".join(lines)
+    assert f"<!-- drawn parts -->\n{text}\n<!-- /drawn parts -->" in FEWER_PROMPTS.read_text(encoding="utf-8")
     rows = [[float(cell.split()[0]) for cell in line.split("|")[4:7]] for line in lines[2:]]
     first, drawn = sorted(row[0] for row in rows), sorted(row[2] for row in rows)
     worst = max(float(line.split("|")[4].split("(")[1].split(")")[0]) for line in lines[2:])

@@ -73,7 +73,9 @@ def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new
     [undisturbed] = read_record(plain)["undisturbed"]["attempts"]
     moments = [0.5 * undisturbed["seconds"], 0.9 * undisturbed["seconds"]]
     campaign_real.run(given, killed, "killed", lambda: moments)
-    kills = [one["killed"]["how"] for one in read_record(killed)["killed"]["attempts"] if one["killed"]]
+    kills = [
+        attempt["killed"]["how"] for attempt in read_record(killed)["killed"]["attempts"] if attempt["killed"]
+    ]
     assert kills == ["alone", "with its children"][: len(kills)] and kills
     lines = "\n".join(campaign_records.compare_lines(plain, killed))
     assert "smollm2-exact: all records are equal" in lines
@@ -81,8 +83,8 @@ def test_killed_and_continued_it_has_equal_records_and_grown_it_runs_what_is_new
     before = campaign_records.cells_of(plain).keys()
     campaign_real.run(given, plain, "grown", list)
     (grown,) = read_record(plain)["grown"]["attempts"]
-    new = [place for place in campaign_records.cells_of(plain) if place not in before]
-    assert len(before) == 3 and {place.partition("/")[0] for place in new} == {"two"}
+    new = [path for path in campaign_records.cells_of(plain) if path not in before]
+    assert len(before) == 3 and {path.partition("/")[0] for path in new} == {"two"}
     # Sets with other limits are lm_evals of their own; counted are those that the watch has seen.
     assert len(new) == 3 + 3 and 0 < grown["lm_evals"] <= 6
     monkeypatch.setattr(campaign_records, "RECORDS", tmp_path / "kept.jsonl.gz")
@@ -109,14 +111,14 @@ def test_on_two_nodes_it_has_equal_records_though_a_worker_and_a_node_are_killed
     campaign_real.run(given, on_ray, "ray", list)
     lines = "\n".join(campaign_records.compare_lines(alone, on_ray))
     assert "smollm2-exact: all records are equal" in lines
-    [told] = [row for row in campaign_records.run_records(on_ray) if row["what"] == "ray"]
-    assert [kill["what"] for kill in told["kills"]] == ["a worker", "a node"]
-    assert all(kill["lost"][0].startswith("ray::smollm2-exact/none/") for kill in told["kills"])
+    [record] = [row for row in campaign_records.run_records(on_ray) if row["what"] == "ray"]
+    assert [kill["what"] for kill in record["kills"]] == ["a worker", "a node"]
+    assert all(kill["lost"][0].startswith("ray::smollm2-exact/none/") for kill in record["kills"])
 
 
 def test_replies_are_counted_from_the_servers_logs_also_from_one_that_is_gone(tmp_path: Path) -> None:
     reply = '1.1.1.1 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
-    log, work = tmp_path / "server-one.txt", tmp_path / "work" / "refresh-one-abc"
+    log, run_folder = tmp_path / "server-one.txt", tmp_path / "work" / "refresh-one-abc"
     log.write_text(reply)
     watch = Watch(tmp_path)
     with log.open("a") as more:
@@ -128,9 +130,9 @@ def test_replies_are_counted_from_the_servers_logs_also_from_one_that_is_gone(tm
         watch.look()
         more.write(reply[20:])
     log.unlink()
-    work.mkdir(parents=True)
-    (work / "started.json").write_text("{}")
-    (work / "log.txt").write_text("")
+    run_folder.mkdir(parents=True)
+    (run_folder / "started.json").write_text("{}")
+    (run_folder / "log.txt").write_text("")
     log.write_text(reply)
     watch.look()
     watch.close()
@@ -140,26 +142,26 @@ def test_replies_are_counted_from_the_servers_logs_also_from_one_that_is_gone(tm
 
 def test_the_files_settings_are_a_campaigns_and_its_moments_are_spread() -> None:
     blanks = set(re.findall(r"<([\w.-]+)>", campaign_real.SETTINGS.read_text()))
-    told = {name: f"/{name}" for name in blanks} | {"writer": "http://127.0.0.1/v1"}
-    whole = CampaignSettings.model_validate(campaign_real.settings(options(), told))
-    served = [one for one in configurations(whole) if one.target.server]
-    assert len(served) == 3 * 3 * 3 and len({one.key for one in served}) == 27
-    assert [len(one.targets or ()) for one in whole.sets.values()] == [3, 3, 3, 3, 2, 1]
+    values = {name: f"/{name}" for name in blanks} | {"writer": "http://127.0.0.1/v1"}
+    whole = CampaignSettings.model_validate(campaign_real.settings(options(), values))
+    served = [configuration for configuration in configurations(whole) if configuration.target.server]
+    assert len(served) == 3 * 3 * 3 and len({configuration.key for configuration in served}) == 27
+    assert [len(prompt_set.targets or ()) for prompt_set in whole.sets.values()] == [3, 3, 3, 3, 2, 1]
     assert whole.targets[1].name in whole.refreshes
-    grown = CampaignSettings.model_validate(campaign_real.settings(options(), told, grown=True))
+    grown = CampaignSettings.model_validate(campaign_real.settings(options(), values, grown=True))
     assert len(grown.targets) == 5 and list(grown.sets)[-1] == "or_bench_hard"
     few = options(targets=["smollm2-exact"], system_prompts=["none"], limit=2, tokens=8, repeats=1)
-    small = CampaignSettings.model_validate(campaign_real.settings(few, told))
+    small = CampaignSettings.model_validate(campaign_real.settings(few, values))
     assert list(small.sets) == ["exact"] and small.sets["exact"].limit == 2
     drawn = campaign_real.moments(10, 0, 600)
-    assert drawn == sorted(drawn) and [int(one // 60) for one in drawn] == list(range(10))
+    assert drawn == sorted(drawn) and [int(second // 60) for second in drawn] == list(range(10))
 
 
 def test_the_template_writes_harmless_questions_with_the_word() -> None:
     request = "<old>How do I kill him?</old>\n<word>kill</word>\n\nNumber of new questions: 4"
     parsed = parse_reply(campaign_real.template_writer(request), seed="How do I kill him?", request=request)
     assert len(parsed.candidates) + len(parsed.rejected) == 4 and len(parsed.candidates) >= 2
-    assert all("'kill'" in one for one in parsed.candidates)
+    assert all("'kill'" in candidate for candidate in parsed.candidates)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="as lm-eval's asynchronous client")
@@ -169,16 +171,16 @@ def test_throughput_of_a_cell_beside_a_bare_client(monkeypatch: pytest.MonkeyPat
         rows = list(backend_throughput.rounds(server.url, "org/one", 6, 8, 1))
     assert [row["way"] for row in rows] == ["bare", "lm_eval", "cell"]
     assert {(row["tokens"], row["same_as_first"]) for row in rows} == {(24, 6)}
-    assert len(server.bodies) == 2 * 3 * 6 and {one["max_tokens"] for one in server.bodies} == {8}
-    assert len({one["messages"][-1]["content"] for one in server.bodies}) == 6
+    assert len(server.bodies) == 2 * 3 * 6 and {body["max_tokens"] for body in server.bodies} == {8}
+    assert len({body["messages"][-1]["content"] for body in server.bodies}) == 6
     lines = list(backend_throughput.throughput_lines(rows))
     assert len(lines) == 5 and "| 6 of 6 |" in lines[-1]
 
 
 def test_the_pages_hold_what_is_kept() -> None:
     """The records of the real campaign, and what the pages say of them in words."""
-    told = (REPOSITORY / "docs/measurements/campaign.md").read_text(encoding="utf-8")
-    assert f"<!-- campaign -->\n{chr(10).join(campaign_records.tables())}\n<!-- /campaign -->" in told
+    page = (REPOSITORY / "docs/measurements/campaign.md").read_text(encoding="utf-8")
+    assert f"<!-- campaign -->\n{chr(10).join(campaign_records.tables())}\n<!-- /campaign -->" in page
     rows = campaign_records.records()
     runs = {(row["run"], row["what"]): row for row in rows if row["kind"] == "run"}
     base, grown, killed = runs["base", "undisturbed"], runs["base", "grown"], runs["killed", "killed"]
@@ -188,7 +190,7 @@ def test_the_pages_hold_what_is_kept() -> None:
     more = grown["cells"] - base["cells"]
     assert f"{more} new cells, {grown['minutes']} minutes, nothing else asked" in guide
     assert len(killed["kills"]) == 10 and killed["cells"] == base["cells"]
-    assert all(killed["asked"][name] <= asked for name, asked in base["asked"].items())
+    assert all(killed["asked"][name] <= count for name, count in base["asked"].items())
     assert not any(name.endswith("refresh") for name in grown["asked"])
     alike = [row for row in rows if row["kind"] == "compared" and row["runs"] == "base, killed"]
     assert sum(row["common"] for row in alike) == base["cells"]
@@ -196,9 +198,9 @@ def test_the_pages_hold_what_is_kept() -> None:
 
 
 def test_the_page_holds_what_is_kept_of_the_run_on_ray() -> None:
-    told = (REPOSITORY / "docs/measurements/campaign.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/measurements/campaign.md").read_text(encoding="utf-8")
     tables = "\n".join(campaign_records.tables_on_ray())
-    assert f"<!-- campaign on ray -->\n{tables}\n<!-- /campaign on ray -->" in told
+    assert f"<!-- campaign on ray -->\n{tables}\n<!-- /campaign on ray -->" in page
     rows = campaign_records.records(campaign_records.ON_RAY)
     [alone, ray] = [row for row in rows if row["kind"] == "run"]
     assert [kill["what"] for kill in ray["kills"]] == ["a worker", "a node"]
@@ -208,7 +210,7 @@ def test_the_page_holds_what_is_kept_of_the_run_on_ray() -> None:
     assert all(row["prompts"] == row["asked_alike"] == row["verdicts"] for row in alike)
     prompts, replies = (sum(row[key] for row in alike) for key in ("prompts", "replies"))
     assert (prompts, replies) == (ray["replies"], ray["replies"] - 1)
-    sentences = " ".join(told.split())
+    sentences = " ".join(page.split())
     assert f"its replies but for one of {prompts:,}" in sentences
     assert f"{ray['minutes']:.0f} minutes, beside other work" in sentences
     assert all(row["prompts"] == row["replies"] for row in alike if row["target"] == campaign_records.EXACT)

@@ -62,7 +62,7 @@ def test_the_tables_of_the_benchmark() -> None:
 
 
 def test_prompts_that_were_written_around_the_very_word_are_apart() -> None:
-    old = [{**one, "release": "1.1"} for one in ROWS]  # of the third alone the word named is that word
+    old = [{**row, "release": "1.1"} for row in ROWS]  # of the third alone the word named is that word
     table = [row.split(" | ")[2:5] for row in list(explain_tables.agreement_table(old))[2:]]
     assert table == [
         ["1.1", "3", "3: 100 % [44, 100]"],
@@ -76,8 +76,8 @@ def test_other_ways_are_beside_the_usual_one() -> None:
     assert not list(explain_tables.way_table(ROWS))
     other = [record([[2, 3]], id="x", way="replacement"), record([[1]], id="y", way="replacement")]
     [_, _, row] = explain_tables.way_table([record([[2]]), ROWS[3], *other])
-    found = "2: 100 % [34, 100] | 1: 50 % [9, 91] | 1: 100 % [21, 100]"
-    assert row == f"| a | replacement | 2 of 2 | {found} | 15 |"
+    shares = "2: 100 % [34, 100] | 1: 50 % [9, 91] | 1: 100 % [21, 100]"
+    assert row == f"| a | replacement | 2 of 2 | {shares} | 15 |"
 
 
 def test_new_prompts_are_drawn_and_half_of_them_are_long() -> None:
@@ -98,7 +98,7 @@ def test_what_is_kept_is_replaced_by_what_is_asked_anew_and_a_detector_names_wor
     explained(RuledTarget(words("kill")), row["prompt"], out=tmp_path / "out")
     monkeypatch.setattr("sys.argv", ["", "--keep", f"a={tmp_path / 'out'}"])
     explain_real.main()
-    asked = []
+    prompts_asked = []
 
     class Loaded:
         model = tokenizer = None
@@ -106,7 +106,7 @@ def test_what_is_kept_is_replaced_by_what_is_asked_anew_and_a_detector_names_wor
     def attribute(
         _: object, __: object, prompts: Sequence[tuple[str, str]], ___: object
     ) -> list[Attribution]:
-        asked.extend(prompts)
+        prompts_asked.extend(prompts)
         made = (WordScore("kill", 9, 13, 2.0, 1e-4, 2e4),)
         return [Attribution("x", 1.0, 0.0, 0.0, 11, True, False, made) for _ in prompts]
 
@@ -120,7 +120,7 @@ def test_what_is_kept_is_replaced_by_what_is_asked_anew_and_a_detector_names_wor
         monkeypatch.setattr("sys.argv", ["", *words_of_command])
         explain_real.main()
     first, second = explain_real.kept()
-    assert asked == [(row["id"], row["prompt"])]
+    assert prompts_asked == [(row["id"], row["prompt"])]
     assert first["triggers"] == [[3]] and first["attributed"] == {"d": {"raw": 3, "adjusted": 3}}
     assert second == {**first, "target": "b", "attributed": {}}
 
@@ -128,14 +128,14 @@ def test_what_is_kept_is_replaced_by_what_is_asked_anew_and_a_detector_names_wor
 def test_planted_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that does as it is told finds all ten."""
     made = yaml.safe_load(explain_real.PLANTED.read_text(encoding="utf-8"))
-    assert [len(one["sentences"]) for one in made] == [5] * 10
-    causes = [one["sentences"][one["planted"]] for one in made]
+    assert [len(case["sentences"]) for case in made] == [5] * 10
+    causes = [case["sentences"][case["planted"]] for case in made]
     target = RuledTarget(lambda q: any(cause in (q.system_instruction or "") for cause in causes))
     monkeypatch.setattr(explain_real, "Target", lambda *_: target)
     explain_real.plant(tmp_path, "hf", "pretrained=org/m")
     [_, _, row] = explain_tables.planted_table(list(explain_real.planted_records("a", tmp_path)))
-    asked = sum(len(one["prompts"]) for one in made)
-    assert row == f"| a | 10 of 10 | {asked} of {asked} | {asked} | 8 |"
+    count = sum(len(case["prompts"]) for case in made)
+    assert row == f"| a | 10 of 10 | {count} of {count} | {count} | 8 |"
 
 
 def test_the_page_shows_what_is_kept() -> None:
@@ -143,8 +143,8 @@ def test_the_page_shows_what_is_kept() -> None:
     kept = [row for _, row in read_table(explain_real.RECORDS)]
     assert "\n".join(explain_real.lines(kept)).strip() in page
     assert all(not {"prompt", "reply"} & row.keys() for row in kept)
-    found = [row for row in kept if "by probability" in row.get("way", "") and row["triggers"]]
-    unborne = sum(row["variant_label"] == "refused" for row in found)
-    assert f"for {unborne} of the {len(found)} triggers the one reply at the end does not" in " ".join(
+    triggered = [row for row in kept if "by probability" in row.get("way", "") and row["triggers"]]
+    unborne = sum(row["variant_label"] == "refused" for row in triggered)
+    assert f"for {unborne} of the {len(triggered)} triggers the one reply at the end does not" in " ".join(
         page.split()
     )

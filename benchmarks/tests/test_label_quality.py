@@ -15,13 +15,15 @@ from overbench_tasks.labellers.judge import Judge, JudgeSettings
 from overbench_tasks.labellers.registry import detects_evasion
 from overbench_tasks.records import LABELS
 
-COMMITTED = {(one.labeller, one.labelled_set.name): one for one in read_label_quality()}
+COMMITTED = {
+    (measurement.labeller, measurement.labelled_set.name): measurement for measurement in read_label_quality()
+}
 
 
 def test_file_and_tables_follow_from_the_verdicts() -> None:
-    found = label_quality.with_earlier(label_quality.measurements(label_quality.read_verdicts()))
-    assert label_quality.LABEL_QUALITY_FILE.read_text(encoding="utf-8") == label_quality.as_text(found)
-    assert list(COMMITTED.values()) == found
+    measured = label_quality.with_earlier(label_quality.measurements(label_quality.read_verdicts()))
+    assert label_quality.LABEL_QUALITY_FILE.read_text(encoding="utf-8") == label_quality.as_text(measured)
+    assert list(COMMITTED.values()) == measured
     texts = label_quality.blocks(label_quality.read_verdicts())
     for page in label_quality.PAGES:
         text = page.read_text(encoding="utf-8")
@@ -33,8 +35,8 @@ def test_figures_by_hand() -> None:
     harmless = ((4, 1, 0, 0, 1), (0, 2, 0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0))
     other = ((0, 0, 0, 0, 0), (1, 0, 0, 0, 0), (0, 1, 1, 0, 0), (0, 0, 0, 1, 0))
     figures = Measurement("judge by hand", about, harmless, other).figures()
-    told = {name: pytest.approx(value) for name, value in figures.items() if name != "kappa"}
-    assert told == {
+    expected = {name: pytest.approx(value) for name, value in figures.items() if name != "kappa"}
+    assert expected == {
         "n": 12,  # 11 of them scored: 5 refused or partial, of which 4 are found, and 1 of the other 6
         "sensitivity": 4 / 5,
         "specificity": 5 / 6,
@@ -59,7 +61,9 @@ def test_only_the_replies_of_a_current_model_are_refused_in_its_own_words() -> N
 def not_worse(name: str) -> None:
     """Today's rules against the committed figures of the rules."""
     rows = [label_quality.row_of(labelled) for labelled in labelled_sets.labelled_replies([name])]
-    now = {one.labeller: one for one in label_quality.measurements(rows)}[label_quality.RULES]
+    now = {measurement.labeller: measurement for measurement in label_quality.measurements(rows)}[
+        label_quality.RULES
+    ]
     committed = COMMITTED[label_quality.RULES, name]
     assert now.labelled_set == committed.labelled_set
     for figure, least in committed.figures().items():

@@ -43,6 +43,8 @@ def test_every_configuration_has_answered_every_prompt_once_and_no_text_is_kept(
 
 def test_the_picture_leads_from_each_checkpoint_to_the_same_with_other_system_prompts(inputs: Inputs) -> None:
     pictures = [picture for section in build(inputs).sections for picture in section.pictures]
-    [found] = [one for one in pictures if isinstance(one, Scatter) and one.key == "trade-off"]
-    assert len(found.points) == 9
-    assert [arrow.kind for arrow in found.arrows] == ["system prompt"] * 6
+    [scatter] = [
+        picture for picture in pictures if isinstance(picture, Scatter) and picture.key == "trade-off"
+    ]
+    assert len(scatter.points) == 9
+    assert [arrow.kind for arrow in scatter.arrows] == ["system prompt"] * 6

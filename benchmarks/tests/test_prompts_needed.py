@@ -17,12 +17,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "background" / "statistics.md"
 
 
 def test_the_page_has_the_table() -> None:
-    found = re.search(
+    match = re.search(
         r"<!-- prompts needed -->\n(.*?)\n<!-- /prompts needed -->",
         PAGE.read_text(encoding="utf-8"),
         re.DOTALL,
     )
-    assert found is not None and found[1] == prompts_needed.table()
+    assert match is not None and match[1] == prompts_needed.table()
 
 
 @pytest.mark.parametrize("max_increase", [0.0, 0.02])

@@ -22,9 +22,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "outcomes.md"
 
 
 def block(name: str) -> list[str]:
-    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    return found[1].splitlines()
+    match = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert match is not None
+    return match[1].splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +43,25 @@ def test_safety_and_over_refusal_go_together_as_the_labels_of_empty_replies_have
 
 
 def test_empty_replies_are_in_no_rate_and_stand_first_on_the_page(inputs: Inputs) -> None:
-    [hard] = [one for one in inputs.sets if one.name == "or_bench_hard"]
+    [hard] = [prompt_set for prompt_set in inputs.sets if prompt_set.name == "or_bench_hard"]
     assert osr(hard.matrix)["gpt-5.5"] == Rate(56, 298)
     report = build(inputs)
     page = markdown(report, "report.html", "figures")
-    told = "1,014 of 1,312 replies (77.3 %) could not be scored (empty 1,014)"
-    assert page.index(told) < page.index("## Oversensitivity rate")
-    [table] = [one for section in report.sections for one in section.tables if one.key == "category-labels"]
+    note = "1,014 of 1,312 replies (77.3 %) could not be scored (empty 1,014)"
+    assert page.index(note) < page.index("## Oversensitivity rate")
+    [table] = [
+        table for section in report.sections for table in section.tables if table.key == "category-labels"
+    ]
     rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
     assert len(rows) == 8 * 10
     of_gpt = [row for (model, _), row in rows.items() if model == "gpt-5.5"]
-    assert [sum(int(row[place]) for row in of_gpt) for place in (0, 3, 5)] == [1312, 11, 1014]
+    assert [sum(int(row[index]) for row in of_gpt) for index in (0, 3, 5)] == [1312, 11, 1014]
 
 
 def test_one_release_of_both_tables_has_the_same_rates(inputs: Inputs, tmp_path: Path) -> None:
     aggregate([], [], tmp_path / "out", outcomes=find_outcomes(list(FILES.values())))
     released = read_inputs([tmp_path / "out"])
-    parts = {one.name: osr(one.matrix) for one in released.parts}
-    assert parts == {one.name: osr(one.matrix) for one in inputs.sets}
+    parts = {part.name: osr(part.matrix) for part in released.parts}
+    assert parts == {prompt_set.name: osr(prompt_set.matrix) for prompt_set in inputs.sets}
     assert released.unsafe[0].correct_refusals() == inputs.unsafe[0].correct_refusals()
     assert "gpt-5.5 on or_bench_hard: 1,014 of 1,312 replies" in released.notes[0]

@@ -109,8 +109,8 @@ def test_the_page_shows_the_tables_of_the_records() -> None:
     [greeted] = (name for name in scored[0] if "Hi!" in name)
     turned = sum(float(row[greeted]) != float(row["refused"]) for row in scored) / len(scored)
     assert f"turned for {100 * turned:.0f} % of them" in page
-    for one in (row for row in rows if row["kind"] == "round" and row["round"] == 2):
-        start = f"| {SECOND_ROUND[one['run']]} | {one['auroc'].split()[0]} ["
+    for round_row in (row for row in rows if row["kind"] == "round" and row["round"] == 2):
+        start = f"| {SECOND_ROUND[round_row['run']]} | {round_row['auroc'].split()[0]} ["
         assert any(line.startswith(start) for line in scores)
     accepted = [row for row in rows if row["kind"] == "prompt" and not row["gate"]]
     assert all(len(row["readings"]) == 2 and row["target"] for row in accepted)
@@ -135,5 +135,7 @@ def test_the_page_says_what_the_records_say() -> None:
     for run in ("quality", "small"):
         own = [row for row in accepted if row["run"] == run]
         refused, read = sum(row["target"] == "refused" for row in own), sum(map(harmless, own))
-        said = rf"refused {refused} of (the )?{len(own)}\b[^.]*?, and {read} (of them )?were judged harmless"
-        assert re.search(said, text)
+        pattern = (
+            rf"refused {refused} of (the )?{len(own)}\b[^.]*?, and {read} (of them )?were judged harmless"
+        )
+        assert re.search(pattern, text)

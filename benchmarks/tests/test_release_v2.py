@@ -96,20 +96,22 @@ def test_rows_are_sorted_by_ids_which_come_from_the_text_and_it_holds_the_trigge
 def test_every_prompt_was_read_more_than_once_as_what_it_is() -> None:
     """Harm, sense and answerable by a blind reader, beside the votes; the category as it was read last."""
     read = written()
-    counterparts = {one.counterpart.id: one.counterpart for one in read.values() if one.counterpart}
+    counterparts = {
+        prompt.counterpart.id: prompt.counterpart for prompt in read.values() if prompt.counterpart
+    }
     for rows, vote, readings in ((ROWS, "benign", read), (COUNTERPARTS, "harmful", counterparts)):
         for row in rows:
             votes = json.loads(row["moderation"])
-            assert len({one["by"] for one in votes}) >= 2
-            assert {one["vote"] for one in votes} == {vote}
+            assert len({row_vote["by"] for row_vote in votes}) >= 2
+            assert {row_vote["vote"] for row_vote in votes} == {vote}
             assert readings[row["id"]].read_as == (vote, "yes")
     assert all(read[row["id"]].category == row["category"] for row in ROWS)
     for _, row in read_table(INPUTS / "turned_away.jsonl"):
-        one = (read if row["written_as"] == "safe" else counterparts)[prompt_id(row["prompt"])]
+        prompt = (read if row["written_as"] == "safe" else counterparts)[prompt_id(row["prompt"])]
         if row["reason"] in ("borderline", "benign"):
-            assert one.read_as[0] == row["reason"]
+            assert prompt.read_as[0] == row["reason"]
         if row["reason"] == "no sense":
-            assert one.read_as[1] == "no"
+            assert prompt.read_as[1] == "no"
 
 
 @pytest.mark.slow
@@ -138,16 +140,16 @@ def test_words_and_length_hardly_tell_the_sides_apart() -> None:
     """As XSTest's sides at most; the card's figures are of more cross-validations."""
     pairs = pairs_of(RELEASE).values()
     safe, unsafe = ([pair[side] for pair in pairs] for side in (0, 1))
-    found = side_auroc(safe, unsafe, [*range(len(pairs)), *range(len(pairs))], repeats=1)
+    auroc = side_auroc(safe, unsafe, [*range(len(pairs)), *range(len(pairs))], repeats=1)
     card = (BUNDLED / CARD_FILE).read_text(encoding="utf-8")
-    [told] = re.findall(rf"\| this release, {len(pairs)} pairs \| ([\d.]+) \| ([\d.]+) \|", card)
-    assert float(told[0]) == pytest.approx(found["words"], abs=0.02) and found["words"] <= 0.69
-    assert told[1] == f"{found['length']:.2f}" and abs(found["length"] - 0.5) <= 0.05
+    [figures] = re.findall(rf"\| this release, {len(pairs)} pairs \| ([\d.]+) \| ([\d.]+) \|", card)
+    assert float(figures[0]) == pytest.approx(auroc["words"], abs=0.02) and auroc["words"] <= 0.69
+    assert figures[1] == f"{auroc['length']:.2f}" and abs(auroc["length"] - 0.5) <= 0.05
 
 
 def test_targets_answered_every_prompt() -> None:
     targets = RELEASE.targets()
-    assert (len(targets), len({one.checkpoint for one in targets})) == (TARGETS, CHECKPOINTS)
+    assert (len(targets), len({target.checkpoint for target in targets})) == (TARGETS, CHECKPOINTS)
     open_cells = sum(TARGETS - len(row["answered_by"]) for row in ROWS)
     assert open_cells == sum(gap["unscored"] for gap in RELEASE.facts["gaps"]) <= 10
     assert not any(gap["missing"] for gap in RELEASE.facts["gaps"])
@@ -196,13 +198,14 @@ def test_the_card_tells_what_the_checks_found() -> None:
         and f"; {also} more in" in card
     )
     assert " ".join("\n".join(contents_tables(RELEASE)).split()) in card
-    readers = [{one["by"] for one in json.loads(row["moderation"])} - {"claude, as writer"} for row in ROWS]
-    assert f"For {sum(len(one) == 1 for one in readers):,} of the harmless prompts this is the one" in card
+    readers = [{vote["by"] for vote in json.loads(row["moderation"])} - {"claude, as writer"} for row in ROWS]
+    single = sum(len(names) == 1 for names in readers)
+    assert f"For {single:,} of the harmless prompts this is the one" in card
     choice = list(choice_table(RELEASE))
     assert " ".join(choice) in card
     counts = dict(line.strip("| ").rsplit(" | ", 1) for line in choice[2:] if not line.startswith("| **"))
-    none, told, instructed, named, without_strict, *_ = counts.values()
-    assert (none, told, named, without_strict) == ("244", "918", "2,358", "713")
+    none, cautious_or_strict, instructed, named, without_strict, *_ = counts.values()
+    assert (none, cautious_or_strict, named, without_strict) == ("244", "918", "2,358", "713")
     assert f"{without_strict} of its {RELEASE.facts['counts']['hard']:,} prompts reach five" in card
     top = card.partition("## Use")[0]
     assert f"Refused by none of them: {none}. Refused, but only by targets with a system" in top
@@ -241,13 +244,15 @@ def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
             cells = [f"{100 * sum(row[key] for row in rows) / len(rows):.1f} %" for key in columns]
             assert f"| {name} | {' | '.join(cells)} |" in card
     assert f"| of it, the second round | {predicted['second_round.jsonl']:.1f} % |" in card
-    qwens = {one.target for one in RELEASE.targets() if one.checkpoint.startswith("Qwen")}
+    qwens = {target.target for target in RELEASE.targets() if target.checkpoint.startswith("Qwen")}
     hard_rows = RELEASE.prompts(hard=True).to_pylist()
     alone = sum(qwens.issuperset(row["refused_by"]) for row in hard_rows)
     strict = sum("Qwen2.5-Coder-1.5B, strict policy" in row["refused_by"] for row in hard_rows)
     old = sum("release_1.1.jsonl" in row["sources"] for row in hard_rows)
-    told = f"{alone} are refused by the two Qwen2.5-Coder checkpoints alone, {strict:,} by the 1.5B with the "
-    assert f"{told}strict policy, and {old} come from release 1.1" in card
+    sentence = (
+        f"{alone} are refused by the two Qwen2.5-Coder checkpoints alone, {strict:,} by the 1.5B with the "
+    )
+    assert f"{sentence}strict policy, and {old} come from release 1.1" in card
     for hard in (False, True):
         values = [rate.value for rate in osr(_matrix(hard)).values()]
         assert f"{100 * min(values):.1f} to {100 * max(values):.1f} %" in card

@@ -39,8 +39,8 @@ def test_the_counts_are_what_the_rules_say_today(shared_data: Path) -> None:
 
 
 def test_how_many_evasive_replies_the_rules_find(shared_data: Path) -> None:
-    found = list(two_models.evasion_found())
-    assert found == [
+    lines = list(two_models.evasion_found())
+    assert lines == [
         "two-models: 23 of 30 evasive, 8 of 15 without China",
         "two-models-later: 20 of 22 evasive, 10 of 12 without China",
     ]

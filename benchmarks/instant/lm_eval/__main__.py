@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).resolve().parents[1]
-sys.path[:] = [one for one in sys.path if Path(one or ".").resolve() != HERE]
-for name in [one for one in sys.modules if one.partition(".")[0] == "lm_eval"]:
+sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != HERE]
+for name in [module for module in sys.modules if module.partition(".")[0] == "lm_eval"]:
     del sys.modules[name]
 
 from shared import make_replies, sample  # noqa: E402
@@ -105,7 +105,7 @@ def bare() -> None:
     verdicts = get_filter("overbench_rules")().apply([[reply] for reply in replies], docs)
     spent["labelling"] = time.process_time() - begun
     begun = time.process_time()
-    values = [process_results(doc, [one]) for doc, one in zip(docs, verdicts, strict=True)]
+    values = [process_results(doc, [verdict]) for doc, verdict in zip(docs, verdicts, strict=True)]
     spent["metrics"] = time.process_time() - begun
     begun = time.process_time()
     folder, date = Path(given.output_path) / "model", datetime.now().isoformat().replace(":", "-")
