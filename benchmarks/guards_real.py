@@ -177,7 +177,7 @@ def kept_results() -> Iterator[GuardResults]:
     """The kept votes of each guard as the results of a run with this guard alone."""
     for name, votes in groupby(kept_votes(), lambda vote: vote["guard"]):
         rows = list(votes)
-        asked = [
+        exchanges = [
             AskedExchange(
                 exchange=Exchange(f"prompt {number}"),
                 set_name=row["set"],
@@ -188,7 +188,7 @@ def kept_results() -> Iterator[GuardResults]:
             for number, row in enumerate(rows)
         ]
         verdicts = [GuardVerdict(DECISIONS[DECISIONS.index(row["decision"])]) for row in rows]
-        yield GuardResults(asked, {name: verdicts})
+        yield GuardResults(exchanges, {name: verdicts})
 
 
 def main() -> None:

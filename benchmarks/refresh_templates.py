@@ -55,10 +55,10 @@ Record = Mapping[str, Any]
 
 def commands(target: str, writer: str, earlier: str, out: Path) -> Iterator[list[str]]:
     """The two calls of ``overbench refresh``, one for each template."""
-    asked = target_from_words(target)
+    target_settings = target_from_words(target)
     endpoint = settings_from_words(WriterSettings, writer, "--writer").model_dump(exclude_unset=True)
     generator = endpoint.pop("generator", "openai")
-    words = ["--model", asked["model"], "--model_args", asked["model_args"]]
+    words = ["--model", target_settings["model"], "--model_args", target_settings["model_args"]]
     words += ["--seeds", "boundary", "--seeds", str(FIRST_SET)]
     words += [word for name, value in endpoint.items() for word in ("--set", f"adversary.{name}={value}")]
     for form in (earlier, "boundary"):

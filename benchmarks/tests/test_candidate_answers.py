@@ -35,5 +35,5 @@ def test_the_page_of_the_candidates_has_the_table() -> None:
 
 def test_the_candidates_that_were_asked_qualify_for_the_boundary_tier() -> None:
     votes = readings()
-    asked = [row["id"] for row in candidate_answers.answers()]
-    assert sum(qualifies(votes[identity]) for identity in asked) >= 0.97 * len(asked)
+    ids = [row["id"] for row in candidate_answers.answers()]
+    assert sum(qualifies(votes[identity]) for identity in ids) >= 0.97 * len(ids)

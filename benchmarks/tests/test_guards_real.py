@@ -22,11 +22,11 @@ def test_the_page_shows_the_kept_votes() -> None:
 
 def test_the_page_says_what_the_classifier_does_to_pairs() -> None:
     (pairs,) = pair_outcomes(next(guards_real.kept_results()))
-    told = (
+    sentence = (
         f"it separates {pairs.separated}, passes both prompts of {pairs.both_passed}, "
         f"blocks both of {pairs.both_blocked}, and inverts {pairs.inverted}."
     )
-    assert told in " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert sentence in " ".join(PAGE.read_text(encoding="utf-8").split())
 
 
 def test_only_a_first_reply_that_refuses_makes_an_opening_harmful() -> None:

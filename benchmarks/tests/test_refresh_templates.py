@@ -18,8 +18,14 @@ from refresh_fakes import scripted_run
 
 
 def row(template: str, identity: str, gate: str = "", reason: str = "", target: str = "") -> dict[str, Any]:
-    said = {"gate": gate, "reason": reason, "target": target}
-    return {"template": template, "id": identity, "prompt": f"about {identity}", **said, "votes": []}
+    gate_and_target = {"gate": gate, "reason": reason, "target": target}
+    return {
+        "template": template,
+        "id": identity,
+        "prompt": f"about {identity}",
+        **gate_and_target,
+        "votes": [],
+    }
 
 
 def vote(
@@ -46,10 +52,10 @@ def test_the_tables_by_hand() -> None:
         "| `free` | 3 | 0 | 1 | 0 | 0 | 0 | 2 | 1 of 2, 50 % [9, 91] |",
         "| `boundary` | 3 | 1 | 0 | 0 | 1 | 0 | 1 | 1 of 1, 100 % [21, 100] |",
     ]
-    half, one = "1 of 2, 50 % [9, 91]", "1 of 1, 100 % [21, 100]"
+    half, single = "1 of 2, 50 % [9, 91]", "1 of 1, 100 % [21, 100]"
     assert list(readings_table(rows))[2:] == [
-        f"| `free` | 2 | {half} | 1 | {one} | 3.25 | 2.00 | {half} | {half} |",
-        f"| `boundary` | 1 | {one} | 0 | {one} | 5.00 | 4.00 | {one} | 0 of 1, 0 % [0, 79] |",
+        f"| `free` | 2 | {half} | 1 | {single} | 3.25 | 2.00 | {half} | {half} |",
+        f"| `boundary` | 1 | {single} | 0 | {single} | 5.00 | 4.00 | {single} | 0 of 1, 0 % [0, 79] |",
     ]
 
 
@@ -72,7 +78,7 @@ def test_both_calls_differ_in_template_and_folder_alone(tmp_path: Path) -> None:
         "free",
         tmp_path,
     )
-    differing = [(one, other) for one, other in zip(earlier, new, strict=True) if one != other]
+    differing = [(word, other) for word, other in zip(earlier, new, strict=True) if word != other]
     folders = (str(tmp_path / "free"), str(tmp_path / "boundary"))
     assert differing == [folders, ("adversary.form=free", "adversary.form=boundary")]
     assert "adversary.base_url=http://127.0.0.1:2/v1" in new and "boundary" in new
@@ -90,8 +96,8 @@ def test_candidates_of_both_runs_are_kept_with_their_filters(tmp_path: Path) -> 
             own = {"adversary": {"form": form}, "rounds": {"rounds": 1, "jobs": 8}}
             refresh(scripted_run(tmp_path, store, **own))
     rows = list(measured(tmp_path / "out"))
-    assert {one["template"] for one in rows} == {"free", "boundary"}
-    accepted = [one for one in rows if not one["gate"]]
-    assert {one["reason"] for one in rows} >= {"absent", "placeholder"}
-    assert len(sheet(rows)) == len({one["prompt"] for one in accepted})
+    assert {row["template"] for row in rows} == {"free", "boundary"}
+    accepted = [row for row in rows if not row["gate"]]
+    assert {row["reason"] for row in rows} >= {"absent", "placeholder"}
+    assert len(sheet(rows)) == len({row["prompt"] for row in accepted})
     assert refresh_templates.SETTINGS.is_file()

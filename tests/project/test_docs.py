@@ -204,8 +204,8 @@ def test_the_page_on_reports_names_sections_as_the_report_does() -> None:
     page = (REPOSITORY / "docs/how-to/read-report.md").read_text(encoding="utf-8")
     report = (REPOSITORY / "benchmarks/data/release_v2/report/report.md").read_text(encoding="utf-8")
     titles = re.findall(r"^## (.*)$|^(Before .*):$", report, re.MULTILINE)
-    known = {title for pair in titles for title in pair} | {prompts_section.TITLE}
-    assert set(re.findall(r"\*\*(.*?)\*\*", page)) <= known
+    section_titles = {title for pair in titles for title in pair} | {prompts_section.TITLE}
+    assert set(re.findall(r"\*\*(.*?)\*\*", page)) <= section_titles
 
 
 def test_the_scripts_of_the_benchmarks_are_listed() -> None:
