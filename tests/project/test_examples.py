@@ -65,6 +65,7 @@ STAND_INS = {
     "hh-rlhf": "prompts.csv",
     "toxigen": "prompts.csv",
     "ORG/NAME@COMMIT": "releases/mine",
+    "overbench_tasks/data": str(REPOSITORY / "overbench_tasks/data"),
     "overbench_hard,ifeval": "overbench_hard",
     "benchmarks/data/labelled_replies.jsonl": str(REPOSITORY / "benchmarks/data/labelled_replies.jsonl"),
 }
