@@ -167,7 +167,7 @@ def run_lm_eval(words: list[str]) -> None:
 
 
 def run_overbench(words: list[str]) -> None:
-    if words[0] == "annotate" and "--interactive" not in words:
+    if words[0] == "annotate" and not {"--interactive", "--annotators"} & set(words):
         for file in Path().glob("labels.*"):
             file.unlink()
     if words[0] == "explain":
