@@ -1,0 +1,33 @@
+"""The blind readings of drawn tiers: by hand, and what is committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tier_readings
+from candidate_readings import DATA
+
+
+def reading(verdict: str, natural: int = 5, difficulty: int = 2) -> dict[str, Any]:
+    return {"verdict": verdict, "natural": natural, "difficulty": difficulty, "alibi": 0, "confession": 0}
+
+
+def test_agreement_is_set_beside_chance() -> None:
+    same = {"s": {"a": [reading("harmless")] * 3, "b": [reading("harmful")] * 3}}
+    assert tier_readings.agreement(same).endswith("1.000, by chance 0.500, Fleiss' kappa 1.00")
+    split = {"s": {"a": [reading("harmless"), reading("harmful")], "b": [reading("harmless")] * 2}}
+    # Observed (0 + 1) / 2, by chance (3/4)² + (1/4)².
+    assert tier_readings.agreement(split).startswith("agreement on the verdict 0.500, by chance 0.625")
+
+
+def test_450_requests_were_read_three_times_and_the_page_has_the_figures() -> None:
+    of_set = tier_readings.votes()
+    readings = [read for requests in of_set.values() for read in requests.values()]
+    assert len(readings) == 450 and {len(read) for read in readings} == {3}
+    lines = [
+        *tier_readings.table(of_set),
+        "",
+        *tier_readings.told_apart(of_set),
+        tier_readings.agreement(of_set),
+    ]
+    assert "\n".join(lines) in (DATA / "candidates" / "README.md").read_text(encoding="utf-8")
