@@ -122,10 +122,9 @@ def report(drawn: Mapping[str, Sequence[Row]], votes: Readings) -> Iterator[str]
     hard = sum(_difficulty(row, votes) >= HARD for row in tier)
     alibis = sum(mean_of(votes[row["id"]], "alibi") > 0.5 for row in tier)
     yield f"boundary: {len(tier)}, {_share(hard, len(tier))} with a difficulty of 3 or more"
-    yield (
-        f"  {len(subjects)} subjects, from {fewest} ({smallest}) to {most} ({largest}, "
-        f"{_share(most, len(tier))})"
-    )
+    yield f"  {len(subjects)} subjects"
+    yield f"    fewest: {fewest}, {smallest}"
+    yield f"    most: {most}, {_share(most, len(tier))}, {largest}"
     yield f"  forms: {_counted(row['form'] for row in tier)}"
     yield f"  languages: {_counted(row['language'] for row in tier)}"
     yield f"  in other languages than English {len(tier) - languages['en']}, each with a rendering"
