@@ -101,3 +101,10 @@ def test_candidates_of_both_runs_are_kept_with_their_filters(tmp_path: Path) -> 
     assert {row["reason"] for row in rows} >= {"absent", "placeholder"}
     assert len(sheet(rows)) == len({row["prompt"] for row in accepted})
     assert refresh_templates.SETTINGS.is_file()
+
+
+def test_the_page_has_the_tables_of_the_records() -> None:
+    rows = refresh_templates.records()
+    tables = "\n".join((*filters_table(rows), "", *readings_table(rows)))
+    page = Path(refresh_templates.__file__).parents[1] / "docs/measurements/refresh.md"
+    assert f"<!-- templates -->\n{tables}\n<!-- /templates -->" in page.read_text(encoding="utf-8")
