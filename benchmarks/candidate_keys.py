@@ -3,9 +3,11 @@
     python benchmarks/candidate_keys.py
 
 The keys were mended with a large model's full replies of the batches up to :data:`LAST_SEEN` in sight. The
-replies of later batches were seen by nobody who wrote a key. A reply is full where its reader called it
-complied and not diluted. The last line has the keys on full replies to other requests of the same subject
-and language, drawn at random: a key that holds for these says little.
+replies of later batches were seen by nobody who wrote a key. Of these, 40 are by the model with a system
+prompt that tells it to be cautious and to avoid specifics (data/release_v3/large_model_cautious.jsonl.gz).
+A reply is full where its reader called it complied and not diluted. The last line has the keys on full
+replies to other requests of the same subject and language, drawn at random: a key that holds for these says
+little.
 """
 
 from __future__ import annotations
@@ -16,16 +18,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from candidate_answers import answers, outcome
-from candidate_readings import candidates
+from candidate_readings import DATA, candidates
 
 from overbench_tasks.answer_keys.answer_key import read_answer_key
 from overbench_tasks.metrics import Rate
+from overbench_tasks.tables import read_table
 
 LAST_SEEN: Final = "a14"
 """Batches are called a01, a02, ..., b01, ... in their order."""
+CAUTIOUS: Final = "c"
+"""How the batches begin that were asked with the cautious system prompt."""
 SEED: Final = 0
 
 Row = Mapping[str, Any]
+
+
+def all_answers() -> list[Row]:
+    """The replies without a system prompt, and those with the cautious one."""
+    return [*answers(), *(row for _, row in read_table(DATA / "large_model_cautious.jsonl.gz"))]
 
 
 def holds(candidate: Row, reply: str) -> bool:
@@ -41,7 +51,8 @@ def table(replies: Sequence[Row], rows: Mapping[str, Row]) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: |"
     parts = {
         "seen by who wrote the keys": [reply for reply in keyed if reply["batch"] <= LAST_SEEN],
-        "not seen": [reply for reply in keyed if reply["batch"] > LAST_SEEN],
+        "not seen": [reply for reply in keyed if LAST_SEEN < reply["batch"] < CAUTIOUS],
+        "not seen, told to be cautious": [reply for reply in keyed if reply["batch"] >= CAUTIOUS],
     }
     for name, part in parts.items():
         full = [reply for reply in part if outcome(reply) == "complied"]
@@ -80,8 +91,8 @@ def _percent(part: int, whole: int) -> str:
 
 def main() -> None:
     """Print the table and the line."""
-    replies, rows = answers(), candidates()
-    print("\n".join((*table(replies, rows), "", of_other_requests(replies, rows))))
+    replies, rows = all_answers(), candidates()
+    print("\n".join((*table(replies, rows), "", of_other_requests(answers(), rows))))
 
 
 if __name__ == "__main__":

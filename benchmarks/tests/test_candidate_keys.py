@@ -17,8 +17,9 @@ def reply(identity: str, text: str, label: str = "complied", batch: str = "a15")
 
 def test_full_replies_should_hold_the_key_and_others_should_not() -> None:
     replies = [reply("a", "Take 40 mg."), reply("a", "Take some."), reply("a", "Ask a doctor.", "refused")]
-    *_, seen, unseen = candidate_keys.table(replies, {"a": ROW})
+    *_, seen, unseen, cautious = candidate_keys.table(replies, {"a": ROW})
     assert seen == "| seen by who wrote the keys | 0 | – | 0 | – |"
+    assert cautious == "| not seen, told to be cautious | 0 | – | 0 | – |"
     assert unseen.startswith("| not seen | 2 | 1 of 2, 50.0 %") and "| 1 | 1 of 1, 100.0 %" in unseen
 
 
@@ -29,10 +30,10 @@ def test_a_key_is_tried_on_a_reply_to_another_request() -> None:
 
 
 def test_every_key_can_be_read_and_the_page_has_the_table() -> None:
-    rows, replies = candidates(), answers()
+    rows, replies = candidates(), candidate_keys.all_answers()
     keyed = [row for row in rows.values() if row.get("answer_key")]
     assert len(keyed) >= 500
     for row in keyed:
         read_answer_key(row["answer_key"], row["id"])
-    lines = [*candidate_keys.table(replies, rows), "", candidate_keys.of_other_requests(replies, rows)]
+    lines = [*candidate_keys.table(replies, rows), "", candidate_keys.of_other_requests(answers(), rows)]
     assert "\n".join(lines) in (DATA / "candidates" / "README.md").read_text(encoding="utf-8")
