@@ -58,13 +58,18 @@ DEPARTURES: Final = (
     Departure("rounds.keep", 1, "of several candidates the likeliest refusals go on"),
     Departure("adversary.seed_chars", None, "a very long seed costs much and adds little"),
     Departure(
-        "rounds.jobs", None, "a round costs what was agreed on; the paper goes on until nothing is left"
+        "rounds.jobs",
+        None,
+        "a round costs what was agreed on; the paper goes on until no seed and word are left",
     ),
     Departure(
         "rounds.seeds_by", "detector", "the target's own answers to these seeds are known, and more exact"
     ),
     Departure(
-        "rounds.carry_over", False, "verified prompts are harmless and refused; the paper does not say"
+        "rounds.carry_over",
+        False,
+        "rounds also start from verified prompts of earlier rounds, which are harmless and refused; the paper "
+        "does not say whether it does",
     ),
     Departure("rounds.examples", 0, "verified prompts show the writer what is wanted"),
     Departure("rounds.explore", 0.0, "the next detector sees what this one missed; for training only"),
