@@ -68,8 +68,8 @@ DEPARTURES: Final = (
     Departure(
         "rounds.carry_over",
         False,
-        "rounds also start from verified prompts of earlier rounds, which are harmless and refused; the paper "
-        "does not say whether it does",
+        "rounds also start from verified prompts of earlier rounds, which are harmless and refused; the "
+        "paper does not say whether it does",
     ),
     Departure("rounds.examples", 0, "verified prompts show the writer what is wanted"),
     Departure("rounds.explore", 0.0, "the next detector sees what this one missed; for training only"),
