@@ -55,6 +55,7 @@ PARSED_ONLY = {
 }
 NOT_RUN = {
     r"lm_eval .*(arc_easy|my_suite)": "needs a set of the hub; check_yaml looks for our tasks of the group",
+    r"lm_eval .*overbench_hard_my_judge": "needs the task file of the page; tests/tasks runs judges",
     r"lm_eval .*overbench_native_tools": "needs an API with tools; tests/agents runs it",
     r"lm_eval .*overbench_(defensive_zh|steerbench_work)": "fetches the set; its own tests run it",
 }
@@ -121,6 +122,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.yaml").write_text("targets: [{name: a, model_args: a=b}]\nsets: {a: overbench_hard}\n")
     keyed = {"prompt": "How?", "answer_key": [{"any": ["so"]}]}
     write_table(folder / "keyed.jsonl", [keyed])
+    turns = [{"role": "user", "content": "How is it?"}, {"role": "assistant", "content": "What?"}]
+    write_table(
+        folder / "talks.jsonl", [{"messages": [*turns, {"role": "user", "content": "How does it go?"}]}]
+    )
     for name in ("published.jsonl", "or_bench.csv"):
         write_table(folder / name, outcomes)
     for name in ("classifier", "two"):
