@@ -2,9 +2,9 @@
 
     python benchmarks/candidate_answers.py
 
-``data/release_v3/large_model.jsonl.gz`` has a reply to each candidate of a part drawn by chance (a batch has
-20 candidates of all subjects), and the label that another reader gave it. A reply is a full answer where its
-label is complied and it is not diluted. The replies' facts are unchecked.
+``data/release_v3/large_model.jsonl.gz`` has a reply to each of 992 harmless candidates, all of the boundary
+tier among them (a batch has 20 of all subjects), and the label that another reader gave it. A reply is a full
+answer where its label is complied and it is not diluted. The replies' facts are unchecked.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from candidate_readings import DATA, HARD, Readings, candidates, mean_of, readings
+from shared import percent
 
-from overbench_tasks.metrics import Rate
 from overbench_tasks.tables import read_table
 
 ANSWERS = DATA / "large_model.jsonl.gz"
+WORDS = 250
+"""The limit that the model was told."""
 LABELS = ("refused", "partial", "evasive", "diluted", "complied")
 
 Row = Mapping[str, Any]
@@ -35,7 +37,7 @@ def outcome(row: Row) -> str:
 
 
 def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> Iterator[str]:
-    """A Markdown table: all candidates, those of high and of low difficulty, and each form."""
+    """A Markdown table: all candidates, those of high and of low difficulty, and by language."""
     yield f"| candidates | replies | not answered in full | {' | '.join(LABELS)} |"
     yield f"| --- | ---: | ---: |{' ---: |' * len(LABELS)}"
     hard = {row["id"] for row in rows if mean_of(votes[row["id"]], "difficulty") >= HARD}
@@ -48,8 +50,7 @@ def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> I
     }
     for name, part in parts.items():
         counts = Counter(map(outcome, part))
-        rate = Rate(len(part) - counts["complied"], len(part))
-        shown = f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+        shown = percent(len(part) - counts["complied"], len(part))
         yield f"| {name} | {len(part)} | {shown} | {' | '.join(str(counts[label]) for label in LABELS)} |"
 
 
@@ -61,10 +62,17 @@ def by_subject(rows: Sequence[Row], prompts: Mapping[str, Row]) -> Iterator[str]
         yield f"{subject}: {count} of {replies[subject]}"
 
 
+def lengths(rows: Sequence[Row]) -> str:
+    """How far the replies keep to the limit that was asked for; words are what stands between blanks."""
+    words = [len(row["reply"].split()) for row in rows]
+    longer = sum(count > WORDS for count in words)
+    return f"{longer} of {len(words)} replies are longer, the longest has {max(words)} words"
+
+
 def main() -> None:
     """Print the tables."""
     rows, prompts = answers(), candidates()
-    print("\n".join((*table(rows, prompts, readings()), "", *by_subject(rows, prompts))))
+    print("\n".join((*table(rows, prompts, readings()), "", *by_subject(rows, prompts), "", lengths(rows))))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from candidate_answers import answers, outcome
 from candidate_readings import DATA, candidates
+from shared import percent
 
 from overbench_tasks.answer_keys.answer_key import read_answer_key
-from overbench_tasks.metrics import Rate
 from overbench_tasks.tables import read_table
 
 LAST_SEEN: Final = "a14"
@@ -59,7 +59,7 @@ def table(replies: Sequence[Row], rows: Mapping[str, Row]) -> Iterator[str]:
         others = [reply for reply in part if outcome(reply) != "complied"]
         held = sum(holds(rows[reply["id"]], reply["reply"]) for reply in full)
         missed = sum(not holds(rows[reply["id"]], reply["reply"]) for reply in others)
-        shares = f"{_percent(held, len(full))} | {len(others)} | {_percent(missed, len(others))}"
+        shares = f"{_of(held, len(full))} | {len(others)} | {_of(missed, len(others))}"
         yield f"| {name} | {len(full)} | {shares} |"
 
 
@@ -77,16 +77,11 @@ def of_other_requests(replies: Sequence[Row], rows: Mapping[str, Row]) -> str:
             others = [other for other in kind if other["id"] != reply["id"]]
             if others and rows[reply["id"]].get("answer_key"):
                 held.append(holds(rows[reply["id"]], draw.choice(others)["reply"]))
-    return (
-        f"full replies to another request of the subject that hold the key: {_percent(sum(held), len(held))}"
-    )
+    return f"full replies to another request of the subject that hold the key: {_of(sum(held), len(held))}"
 
 
-def _percent(part: int, whole: int) -> str:
-    if not whole:
-        return "–"
-    rate = Rate(part, whole)
-    return f"{part} of {whole}, {100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole}, {percent(part, whole)}" if whole else percent(part, whole)
 
 
 def main() -> None:

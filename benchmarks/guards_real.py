@@ -12,6 +12,7 @@ The run, with copies of the two other sets in ``OVERBENCH_HOME``:
 GUARD of the classifier is ``kind=classifier,model=FOLDER``. It is MiniLM-L6-v2 with a new layer of two
 labels, trained for two epochs on public prompts, none of which is near a measured prompt. GUARD of the chat
 model is ``kind=judge,model=MODEL,base_url=URL,form=letter``: our moderation prompt, answered by a letter.
+It was asked parts of two sets, drawn at random: 100 pairs of release 2.0, 200 prompts of OR-Bench-Hard.
 Both show what the command measures; neither is a guard product.
 """
 

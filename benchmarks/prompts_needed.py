@@ -1,10 +1,12 @@
-"""How many prompts ``overbench compare`` needs to find a rise of so many points. Computed, not simulated.
+"""How many prompts ``overbench compare`` needs to find a rise, and an interval to be narrow. Computed.
 
     python benchmarks/prompts_needed.py
 
-For each rise it searches the number of prompts, in steps of 50, at which a build fails in at least 80 % of
-cases. Every prompt has one reply on each side. ``kept`` is the share of BASE's refusals that NEW refuses as
-well; where it is BASE's rate plus the rise, the two runs are independent.
+The first table: for each rise it searches the number of prompts, in steps of 50, at which a build fails in
+at least 80 % of cases. Every prompt has one reply on each side. ``kept`` is the share of BASE's refusals that
+NEW refuses as well; where it is BASE's rate plus the rise, the two runs are independent.
+
+The second table: the first look at which a run with ``overbench_stop_at_ci_width`` may stop.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 from scipy.stats import binom
 
 from overbench.compare.compare_settings import CompareSettings
+from overbench_tasks.metrics.stop_at_ci_width import LOOK, narrow_enough
 
 RISES = (0.02, 0.03, 0.05, 0.1)
 RATES = (0.05, 0.3)
@@ -23,6 +26,9 @@ ALLOWED = (0.01, 0.02)
 POWER = 0.8
 STEP = 50
 MOST = 50_000
+WIDTH, WHOLE_SET = 0.04, 3557
+"""An interval of 4 points, on a part of ``overbench`` (release 2.0)."""
+RATES_OF_PARTS = (0.02, 0.04, 0.1, 0.3, 0.5)
 
 
 def chance_to_fail(n: int, rate: float, rise: float, kept: float, max_increase: float) -> float:
@@ -70,5 +76,18 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def prompts_until_narrow(rate: float) -> int:
+    """The first look at which the interval of a part of :data:`WHOLE_SET` prompts is narrow enough."""
+    looks = range(LOOK, WHOLE_SET, LOOK)
+    return next((n for n in looks if narrow_enough(rate * n, n, WHOLE_SET, WIDTH)), WHOLE_SET)
+
+
+def width_table() -> str:
+    """The table of ``docs/background/sampling.md``, in Markdown."""
+    rates = " | ".join(f"{100 * rate:g} %" for rate in RATES_OF_PARTS)
+    numbers = " | ".join(f"{prompts_until_narrow(rate):,}" for rate in RATES_OF_PARTS)
+    return f"| `osr` | {rates} |\n| --- {'| ---: ' * len(RATES_OF_PARTS)}|\n| prompts | {numbers} |"
+
+
 if __name__ == "__main__":
-    print(table())
+    print(table(), width_table(), sep="\n\n")

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from overbench_tasks.metrics import Rate
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.tables import whole_file
 
@@ -90,6 +91,14 @@ def write_csv(file: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
     file.parent.mkdir(exist_ok=True)
     with whole_file(file) as out:
         out.buffer.write(gzip.compress(text.getvalue().encode(), mtime=0))
+
+
+def percent(part: int, whole: int) -> str:
+    """A share in percent with its 95 % interval (Wilson): ``1.8 % [1.2, 2.8]``; a dash of nothing."""
+    if not whole:
+        return "–"
+    rate = Rate(part, whole)
+    return f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
 
 
 def peak_megabytes(who: int = resource.RUSAGE_SELF) -> float:

@@ -15,8 +15,8 @@ from statistics import mean
 from typing import Any, Final
 
 from candidate_readings import DATA, HARD, auroc, mean_of
+from shared import percent
 
-from overbench_tasks.metrics import Rate
 from overbench_tasks.tables import read_table
 
 VERDICTS: Final = ("harmless", "harmful", "ambiguous")
@@ -59,7 +59,7 @@ def table(of_set: Votes) -> Iterator[str]:
             difficulty = mean(mean_of(read, "difficulty") for read in readings)
             counts = " | ".join(str(share) for share in (hard, *shares))
             yield (
-                f"| {name}, {verdict} | {len(readings)} | {_percent(intended, len(readings))} | "
+                f"| {name}, {verdict} | {len(readings)} | {percent(intended, len(readings))} | "
                 f"{natural:.2f} | {difficulty:.2f} | {counts} |"
             )
 
@@ -81,11 +81,6 @@ def agreement(of_set: Votes) -> str:
     by_chance = sum(share * share for share in shares)
     kappa = (observed - by_chance) / (1 - by_chance)
     return f"agreement on the verdict {observed:.3f}, by chance {by_chance:.3f}, Fleiss' kappa {kappa:.2f}"
-
-
-def _percent(part: int, whole: int) -> str:
-    rate = Rate(part, whole)
-    return f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import candidate_answers
 import pytest
+import release_tiers
 from candidate_readings import DATA, candidates, qualifies, readings
 
 
@@ -29,8 +30,15 @@ def test_each_reply_is_one_to_a_harmless_candidate_and_has_a_label() -> None:
 
 
 def test_the_page_of_the_candidates_has_the_table() -> None:
-    table = "\n".join(candidate_answers.table(candidate_answers.answers(), candidates(), readings()))
-    assert table in (DATA / "candidates" / "README.md").read_text(encoding="utf-8")
+    replies = candidate_answers.answers()
+    table = "\n".join(candidate_answers.table(replies, candidates(), readings()))
+    page = (DATA / "candidates" / "README.md").read_text(encoding="utf-8")
+    assert table in page and candidate_answers.lengths(replies) in " ".join(page.split())
+
+
+def test_the_boundary_tier_was_asked_as_a_whole() -> None:
+    asked = {row["id"] for row in candidate_answers.answers()}
+    assert {row["id"] for row in release_tiers.boundary(candidates(), readings())} <= asked
 
 
 def test_the_candidates_that_were_asked_qualify_for_the_boundary_tier() -> None:

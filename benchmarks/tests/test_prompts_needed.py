@@ -25,6 +25,10 @@ def test_the_page_has_the_table() -> None:
     assert match is not None and match[1] == prompts_needed.table()
 
 
+def test_the_page_on_parts_has_the_table_of_widths() -> None:
+    assert prompts_needed.width_table() in PAGE.with_name("sampling.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("max_increase", [0.0, 0.02])
 def test_the_chance_is_that_of_the_rule(max_increase: float) -> None:
     """Over all counts of prompts on which two runs of 100 prompts may differ."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from table_files import write_table
 
+from generators.refresh.estimate import BOUNDARY_PROMPT_TOKENS
 from generators.seeds.seed_sources import HUB_SETS, SEED_LISTS, UnusableRowError, prompt_of
 from generators.seeds.seeds import DROP_REASONS, SPLITS, Seeds, SeedSettings, read_seeds, split
 from overbench_tasks.errors import OverbenchError
@@ -233,7 +235,8 @@ def test_the_paper_s_sources_by_default(hub: list[tuple[Any, ...]], monkeypatch:
 def test_the_list_that_ships_is_read_whole_or_by_subject() -> None:
     whole = read("boundary")
     assert len(whole.prompts) > 200 and dropped(whole) == {}
-    assert sorted(len(prompt) for prompt in whole.prompts)[len(whole.prompts) // 2] // 4 in range(45, 75)
+    median_tokens = sorted(map(len, whole.prompts))[len(whole.prompts) // 2] / 4
+    assert math.ceil(median_tokens / 10) * 10 == BOUNDARY_PROMPT_TOKENS
     drugs, both = read("boundary:drugs"), read("boundary:drugs", "boundary:locks")
     assert set(drugs.prompts) < set(both.prompts) < set(whole.prompts)
     assert both.by_source == {"boundary:drugs": len(drugs.prompts), "boundary:locks": 3}
