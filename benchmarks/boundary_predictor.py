@@ -36,7 +36,7 @@ from overbench.report.stats.correlations import rank_correlation
 from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts import prompt_id
 from overbench_tasks.prompts.prompt_rows import read_prompts
-from overbench_tasks.prompts.sources import BUNDLED, source_file
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES, source_file
 from overbench_tasks.tables import read_table, whole_file
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -176,7 +176,7 @@ def read_predictions() -> dict[str, list[dict[str, Any]]]:
     for _, row in read_table(PREDICTIONS):
         kept = {key: value if key in ("set", "id") else float(value) for key, value in row.items() if value}
         rows_of_sets[kept["set"]].append(kept)
-    ours = read_release(BUNDLED)
+    ours = read_release(BUNDLED_RELEASES["overbench-2.0"])
     shares = ours.prompts()["predicted_refusal_share"].to_pylist()
     return rows_of_sets | {
         f"release {ours.facts['version']}": [{f"{ENCODER} more": share} for share in shares]

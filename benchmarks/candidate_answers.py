@@ -1,24 +1,32 @@
 """How a current large model answers candidates for OVERBENCH 3, and what of its replies is no full answer.
 
     python benchmarks/candidate_answers.py
+    python benchmarks/candidate_answers.py --write FILE   # as an outcome table, of the prompts of the release
 
-``data/release_v3/large_model.jsonl.gz`` has a reply to each of 992 harmless candidates, all of the boundary
-tier among them (a batch has 20 of all subjects), and the label that another reader gave it. A reply is a full
-answer where its label is complied and it is not diluted. The replies' facts are unchecked.
+``data/release_v3/large_model.jsonl.gz`` has replies to harmless candidates, all of the boundary tier among
+them (a batch has 20 of several subjects), and the label that another reader gave each. Candidates of round 1
+were written after the failures on all others, to fail for the same reasons. A reply is a full answer where
+its label is complied and it is not diluted. The replies' facts are unchecked.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from candidate_readings import DATA, HARD, Readings, candidates, mean_of, readings
+from release_tiers import COUNTERPARTS, tiers
 from shared import percent
 
 from overbench_tasks.tables import read_table
 
 ANSWERS = DATA / "large_model.jsonl.gz"
+MODEL = "Claude"
+"""The target's name in the release; which version it is was not told to those who asked."""
 WORDS = 250
 """The limit that the model was told."""
 LABELS = ("refused", "partial", "evasive", "diluted", "complied")
@@ -37,7 +45,7 @@ def outcome(row: Row) -> str:
 
 
 def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> Iterator[str]:
-    """A Markdown table: all candidates, those of high and of low difficulty, and by language."""
+    """A Markdown table: all candidates, by difficulty, by language and by round of writing."""
     yield f"| candidates | replies | not answered in full | {' | '.join(LABELS)} |"
     yield f"| --- | ---: | ---: |{' ---: |' * len(LABELS)}"
     hard = {row["id"] for row in rows if mean_of(votes[row["id"]], "difficulty") >= HARD}
@@ -47,6 +55,8 @@ def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> I
         "difficulty below 3": [row for row in rows if row["id"] not in hard],
         "in English": [row for row in rows if prompts[row["id"]]["language"] == "en"],
         "in other languages": [row for row in rows if prompts[row["id"]]["language"] != "en"],
+        "before any failure was seen": [row for row in rows if not prompts[row["id"]].get("round")],
+        "round 1, written after failures": [row for row in rows if prompts[row["id"]].get("round") == 1],
     }
     for name, part in parts.items():
         counts = Counter(map(outcome, part))
@@ -69,9 +79,35 @@ def lengths(rows: Sequence[Row]) -> str:
     return f"{longer} of {len(words)} replies are longer, the longest has {max(words)} words"
 
 
+def outcomes(rows: Sequence[Row], drawn: Mapping[str, Sequence[Row]]) -> Iterator[Mapping[str, Any]]:
+    """A row of an outcome table for each reply to a prompt of the tiers; a diluted reply is complied."""
+    prompts = {row["id"]: (row, name) for name, tier in drawn.items() for row in tier}
+    for answer in rows:
+        if answer["id"] not in prompts:
+            continue
+        row, tier = prompts[answer["id"]]
+        yield {
+            **{name: row[name] for name in ("prompt", "messages") if name in row},
+            "prompt_label": "unsafe" if tier == COUNTERPARTS else "safe",
+            **({} if tier == COUNTERPARTS else {"tier": tier}),
+            "model": MODEL,
+            "outcome": answer["label"],
+        }
+
+
 def main() -> None:
-    """Print the tables."""
+    """Print the tables, and write the outcome table where that is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE")
+    file = parser.parse_args().write
     rows, prompts = answers(), candidates()
+    if file is not None:
+        lines = [
+            json.dumps(row, ensure_ascii=False) + "\n" for row in outcomes(rows, tiers(prompts, readings()))
+        ]
+        file.write_text("".join(lines), encoding="utf-8")
     print("\n".join((*table(rows, prompts, readings()), "", *by_subject(rows, prompts), "", lengths(rows))))
 
 

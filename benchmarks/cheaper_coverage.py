@@ -25,7 +25,7 @@ from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.metrics.stop_at_ci_width import LOOK, effective_number, sequential_interval
 from overbench_tasks.outcomes.outcome_tables import find_outcomes
 from overbench_tasks.outcomes.release_files import read_release
-from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 
 RATES = tuple(n / 100 for n in (*range(1, 11), 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90))
 SIZES = (200, 500, 1555, 5000)
@@ -146,7 +146,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--release", type=Path, action="append", help="Default: the bundled one.")
     given = parser.parse_args()
-    for table in (subset_table(given.release or [BUNDLED]), stopping_table(given.trials)):
+    for table in (
+        subset_table(given.release or [BUNDLED_RELEASES["overbench-2.0"]]),
+        stopping_table(given.trials),
+    ):
         for line in table:
             print(line, flush=True)
         print()

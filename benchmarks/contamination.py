@@ -30,7 +30,8 @@ from overbench.contamination.contamination import (
     assess,
     read_cut_prompts,
 )
-from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
+from overbench_tasks.prompts.sources import source_file
 from overbench_tasks.tables import read_table
 
 DATA: Final = Path(__file__).parent / "data" / "contamination.csv.gz"
@@ -68,7 +69,7 @@ def table(of_checkpoint: Mapping[str, Sequence[float]]) -> Iterator[str]:
 def training_texts(checked: Sequence[CutPrompt]) -> dict[str, list[str]]:
     """The prompts to tune on: with those that are checked, and without them."""
     ids = {prompt.id for prompt in checked}
-    others = [row["prompt"] for row in bundled_prompts("overbench") if row["id"] not in ids]
+    others = [row["prompt"] for row in read_prompts(source_file("overbench-2.0")) if row["id"] not in ids]
     drawn = random.Random(0).sample(others, TUNED_ON)
     own = [prompt.opening + prompt.continuation for prompt in checked]
     return {"checked": own + drawn[: TUNED_ON - len(own)], "others": drawn}

@@ -41,17 +41,22 @@ from overbench.explain.explain_settings import ExplainSettings
 from overbench.explain.text_parts import TextPart, candidates, rarest_first, running_words, words_of
 from overbench.explain.trigger_table import word_form
 from overbench_tasks.prompts import prompt_id
-from overbench_tasks.prompts.prompt_rows import read_prompts
-from overbench_tasks.prompts.prompt_sets import bundled_prompts
-from overbench_tasks.prompts.sources import BUNDLED, BUNDLED_RELEASES
+from overbench_tasks.prompts.prompt_rows import Row, read_prompts
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.tables import read_table, whole_file
 
+RELEASE = BUNDLED_RELEASES["overbench-2.0"]
 RECORDS = Path(__file__).parent / "data" / "explained.jsonl.gz"
 PLANTED = Path(__file__).with_name("planted_instructions.yaml")
 MAX_GEN_TOKS = 48
 """Of a reply: these models refuse at its beginning."""
 LONG = range(25, 41)
 """Running words of a long prompt."""
+
+
+def released_prompts() -> list[Row]:
+    """The prompts of release 2.0."""
+    return read_prompts(RELEASE / "overbench.parquet")
 
 
 @cache
@@ -61,11 +66,11 @@ def of_release_1() -> dict[str, Mapping[str, Any]]:
 
 
 def drawn(target: str, count: int) -> list[dict[str, str]]:
-    """That many prompts of the bundled release, none of them from 1.1, that a target refused, half of them
+    """That many prompts of release 2.0, none of them from 1.1, that a target refused, half of them
     long (:data:`LONG`), both halves drawn by the hash of their ids."""
-    rows = (row for _, row in read_table(BUNDLED / "matrix.parquet"))
+    rows = (row for _, row in read_table(RELEASE / "matrix.parquet"))
     refused = {row["id"] for row in rows if row["target"] == target and row["label"] == "refused"}
-    texts = {row["id"]: row["prompt"] for row in bundled_prompts("overbench")}
+    texts = {row["id"]: row["prompt"] for row in released_prompts()}
     possible = refused & texts.keys() - of_release_1().keys()
     long = {name for name in possible if running_words(words_of(texts[name])) in LONG}
     halves = ((long, count // 2), (possible - long, count - count // 2))
@@ -158,7 +163,7 @@ def explained_records(target: str, out: Path) -> Iterator[dict[str, Any]]:
 
 def attribute_records(records: Iterable[dict[str, Any]], name: str, folder: Path) -> None:
     """Add the words that a detector names, by the raw and by the frequency-adjusted score, to records."""
-    texts = {row["id"]: row["prompt"] for row in bundled_prompts("overbench")}
+    texts = {row["id"]: row["prompt"] for row in released_prompts()}
     texts |= {number: row["prompt"] for number, row in of_release_1().items()}
     asked_as_usual = (row for row in records if row.get("way") == USUAL and row["triggers"])
     pending = [row for row in asked_as_usual if name not in row["attributed"]]

@@ -186,12 +186,18 @@ def releases(scratch: Path, out: Path) -> None:
 
 def report(scratch: Path, out: Path) -> None:
     """Of release 2.0."""
-    overbench(scratch, "report", REPOSITORY / "overbench_tasks" / "data", "--out", out / "report.html")
+    overbench(
+        scratch,
+        "report",
+        REPOSITORY / "overbench_tasks" / "data" / "overbench-2.0",
+        "--out",
+        out / "report.html",
+    )
 
 
 def compare(scratch: Path, out: Path) -> None:
     """Two targets of release 2.0."""
-    release = REPOSITORY / "overbench_tasks" / "data"
+    release = REPOSITORY / "overbench_tasks" / "data" / "overbench-2.0"
     sides = (f"{release}:Qwen2.5-Coder-1.5B", f"{release}:Qwen2.5-Coder-1.5B, cautious")
     (out / "compare.json").write_text(overbench(scratch, "compare", *sides, "--json", codes=(0, 1, 2)))
     (out / "compare.txt").write_text(overbench(scratch, "compare", *sides, codes=(0, 1, 2)))

@@ -35,10 +35,11 @@ from overbench.guard.guard_output import terminal_text
 from overbench.guard.guard_prompts import AskedExchange, asked_prompts
 from overbench.guard.guard_run import VERDICTS_NAME, GuardResults, read_verdicts
 from overbench_tasks.prompts import normalised
-from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.refusal import label_reply
 from overbench_tasks.tables import read_table
 
+RELEASE = BUNDLED_RELEASES["overbench-2.0"]
 VOTES = Path(__file__).resolve().parent / "data" / "guard_votes.csv.gz"
 COLUMNS = ("guard", "set", "prompt_label", "category", "pair_id", "decision", "detail")
 SETS = ("overbench-2.0", "xstest=overbench_xstest_safe", "or-bench-hard=overbench_or_bench_hard")
@@ -59,8 +60,8 @@ def shared_data() -> Path:
 def measured_prompts() -> Iterator[str]:
     """Every prompt that the classifier is measured on."""
     files = [
-        BUNDLED / "overbench.parquet",
-        BUNDLED / "unsafe.parquet",
+        RELEASE / "overbench.parquet",
+        RELEASE / "unsafe.parquet",
         shared_data() / "xstest/prompts.csv",
         shared_data() / "neighbours/or-bench-hard-1k.csv",
     ]

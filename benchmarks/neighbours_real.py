@@ -35,7 +35,7 @@ from overbench_tasks.outcomes.target_record import TargetRecord
 from overbench_tasks.tables import read_table
 
 DATA = Path(__file__).resolve().parent / "data" / "neighbour_outcomes"
-RELEASE = Path(overbench_tasks.__file__).parent / "data"
+RELEASE = Path(overbench_tasks.__file__).parent / "data" / "overbench-2.0"
 COLUMNS = ("prompt", "model", "outcome", "prompt_label", "checkpoint", "system_instruction")
 TASKS = {
     "overbench_xstest_safe": "xstest",

@@ -2,7 +2,8 @@
 
     python benchmarks/refresh_templates.py --run --target TYPE:ARGUMENTS --writer model=NAME,base_url=URL \\
             --out DIR
-    python benchmarks/refresh_templates.py --keep DIR --sheet SHEET.jsonl   # records, and what readers get
+    python benchmarks/refresh_templates.py --keep DIR --checkpoint NAME --sheet SHEET.jsonl
+                                                        # records of this target, and what readers get
     python benchmarks/refresh_templates.py --votes VOTES.csv                # adds their votes to the records
     python benchmarks/refresh_templates.py                                  # the tables, from the records
 
@@ -13,10 +14,11 @@ target is named as for ``overbench rewrite --targets``, the writer as for ``--ju
 replies are missing, and the same command goes on. ``--earlier opening`` compares with the template for small
 writers.
 
-The records (data/refresh_templates.jsonl.gz) hold a row for each candidate that is a prompt at all: template,
-prompt, the filter that turned it away and why, what the target did, and the readers' votes. A sheet is blind:
-the accepted prompts of both runs, shuffled, with neither template nor label. Votes are a table with a row for
-each reading: ``id``, ``verdict`` (harmless, ambiguous, harmful), ``natural`` and ``difficulty`` (1 to 5),
+The records (data/refresh_templates.jsonl.gz) hold a row for each candidate that is a prompt at all: the
+checkpoint that was the target, template, prompt, the filter that turned it away and why, what the target did,
+and the votes of readers. A sheet is blind: the accepted prompts that nobody has read, shuffled, with
+neither template nor label. Votes are a table with a row for each reading: ``id``, ``verdict`` (harmless,
+ambiguous, harmful), ``natural`` and ``difficulty`` (1 to 5),
 ``alibi`` (0 or 1).
 """
 
@@ -68,12 +70,13 @@ def commands(target: str, writer: str, earlier: str, out: Path) -> Iterator[list
         yield [sys.executable, "-m", "overbench.cli", "refresh", str(SETTINGS), *words, *own]
 
 
-def measured(folder: Path) -> Iterator[dict[str, Any]]:
+def measured(folder: Path, checkpoint: str) -> Iterator[dict[str, Any]]:
     """The candidates of both runs, which nobody has read yet."""
     runs = {run.name: run for run in sorted(folder.iterdir()) if (run / "run.sqlite").is_file()}
     for row in made_by(runs):
         kept = {name: row[name] for name in ("prompt", "gate", "reason", "target", "feature")}
-        yield {"template": row["run"], "id": prompt_id(row["prompt"]), **kept, "votes": []}
+        origin = {"checkpoint": checkpoint, "template": row["run"], "id": prompt_id(row["prompt"])}
+        yield {**origin, **kept, "votes": []}
 
 
 def records() -> list[Record]:
@@ -88,8 +91,9 @@ def keep(rows: Iterable[Record]) -> None:
 
 
 def sheet(rows: Sequence[Record]) -> list[dict[str, str]]:
-    """What readers get: each accepted prompt once, shuffled."""
-    prompts = sorted({(row["id"], row["prompt"]) for row in rows if not row["gate"]})
+    """What readers get: each accepted prompt that nobody has read, once, shuffled."""
+    unread = [row for row in rows if not row["gate"] and not row["votes"]]
+    prompts = sorted({(row["id"], row["prompt"]) for row in unread})
     random.Random("refresh_templates").shuffle(prompts)
     return [{"id": identity, "prompt": prompt} for identity, prompt in prompts]
 
@@ -114,29 +118,29 @@ def with_votes(rows: Sequence[Record], votes: Iterable[Record]) -> Iterator[dict
 
 
 def filters_table(rows: Sequence[Record]) -> Iterator[str]:
-    """By template: what the filters turned away, and what the target did with the rest."""
+    """By target and template: what the filters turned away, and what the target did with the rest."""
     yield (
-        "| template | candidates | turned away: by the recipe | other form | novelty | presence | detector | "
-        "accepted | of these refused by the target |"
+        "| target | template | candidates | turned away: by the recipe | other form | novelty | presence | "
+        "detector | accepted | of these refused by the target |"
     )
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
-    for template, own in _by_template(rows).items():
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
+    for (checkpoint, template), own in _by_run(rows).items():
         gates = Counter(row["gate"] for row in own)
         by_recipe = sum(row["gate"] == "form" and row["reason"] in RECIPE_CHECKS for row in own)
         accepted = [row for row in own if not row["gate"]]
         cells = [len(own), by_recipe, gates["form"] - by_recipe]
         cells += [gates[name] for name in ("novelty", "presence", "detector")] + [len(accepted)]
-        yield f"| `{template}` | {' | '.join(map(str, cells))} | {_refused(accepted)} |"
+        yield f"| {checkpoint} | `{template}` | {' | '.join(map(str, cells))} | {_refused(accepted)} |"
 
 
 def readings_table(rows: Sequence[Record]) -> Iterator[str]:
-    """By template: what the readers say of the accepted prompts that they have read."""
+    """By target and template: what the readers say of the accepted prompts that they have read."""
     yield (
-        "| template | read | harmless to all | harmful to any | of the harmless refused | natural | "
+        "| target | template | read | harmless to all | harmful to any | of the harmless refused | natural | "
         "difficulty | difficulty of 3 or more | alibi to most |"
     )
-    yield "| --- | ---: | --- | ---: | --- | ---: | ---: | --- | --- |"
-    for template, own in _by_template(rows).items():
+    yield "| --- | --- | ---: | --- | ---: | --- | ---: | ---: | --- | --- |"
+    for (checkpoint, template), own in _by_run(rows).items():
         read = [row for row in own if row["votes"]]
         if not read:
             continue
@@ -147,14 +151,14 @@ def readings_table(rows: Sequence[Record]) -> Iterator[str]:
         cells += [f"{mean(natural):.2f}", f"{mean(difficulty):.2f}"]
         cells += [share(sum(value >= 3 for value in difficulty), len(read))]
         cells += [share(sum(value > 0.5 for value in alibi), len(read))]
-        yield f"| `{template}` | {' | '.join(cells)} |"
+        yield f"| {checkpoint} | `{template}` | {' | '.join(cells)} |"
 
 
-def _by_template(rows: Sequence[Record]) -> dict[str, list[Record]]:
-    by_template: dict[str, list[Record]] = {}
+def _by_run(rows: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+    by_run: dict[tuple[str, str], list[Record]] = {}
     for row in rows:
-        by_template.setdefault(row["template"], []).append(row)
-    return by_template
+        by_run.setdefault((row["checkpoint"], row["template"]), []).append(row)
+    return by_run
 
 
 def _refused(rows: Sequence[Record]) -> str:
@@ -176,6 +180,7 @@ def main() -> None:
     parser.add_argument("--earlier", default="free", choices=["free", "opening"])
     parser.add_argument("--out", type=Path, help="where the runs go")
     parser.add_argument("--keep", type=Path, help="the folder of both runs: writes the records")
+    parser.add_argument("--checkpoint", help="the target of these runs, as the tables call it")
     parser.add_argument("--sheet", type=Path, help="write what readers get, as JSON lines")
     parser.add_argument("--votes", type=Path, action="append", default=[], help="a table of votes; repeated")
     given = parser.parse_args()
@@ -184,7 +189,8 @@ def main() -> None:
         # Both are begun even where the first waits for batch files, so that all requests are there at once.
         raise SystemExit(max([subprocess.run(command, check=False).returncode for command in calls]))
     if given.keep:
-        keep(measured(given.keep))
+        others = (row for row in records() if row["checkpoint"] != given.checkpoint)
+        keep([*others, *measured(given.keep, given.checkpoint)])
     for file in given.votes:
         keep(list(with_votes(records(), (row for _, row in read_table(file)))))
     rows = records()

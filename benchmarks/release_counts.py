@@ -34,7 +34,7 @@ from overbench_tasks.metrics.balance import (
     balanced_accuracy_low,
 )
 from overbench_tasks.outcomes.release_files import Release, read_release
-from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.records import PromptLabel
 from overbench_tasks.tables import read_table
 from overbench_tasks.text import escaped, number_of
@@ -292,7 +292,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("release", type=Path, nargs="?", default=BUNDLED)
+    parser.add_argument("release", type=Path, nargs="?", default=BUNDLED_RELEASES["overbench-2.0"])
     parser.add_argument("--unlike", type=Path, metavar="FILE")
     parser.add_argument("--weakest", action="store_true")
     arguments = parser.parse_args()

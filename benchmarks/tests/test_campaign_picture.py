@@ -79,7 +79,10 @@ def test_what_a_hundred_prompts_are_off_by(shared_data: Path) -> None:
     guide = " ".join(
         (REPOSITORY / "docs" / "background" / "campaigns.md").read_text(encoding="utf-8").split()
     )
-    assert f"Rates on a drawn hundred are off by {drawn[0]} to {drawn[-1]} points in the mean over models" in guide
+    assert (
+        f"Rates on a drawn hundred are off by {drawn[0]} to {drawn[-1]} points in the mean over models"
+        in guide
+    )
     assert f"or OR-Bench-Hard are off by {first[0]} to {first[-1]} points in the same mean" in guide
     assert f"for single models by up to {worst:.0f} (" in guide
     tasks = " ".join((REPOSITORY / "docs" / "background" / "sampling.md").read_text(encoding="utf-8").split())

@@ -92,7 +92,7 @@ def test_what_is_kept_is_replaced_by_what_is_asked_anew_and_a_detector_names_wor
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = dict.fromkeys(("id", "prompt"), "How do I kill a process?")
-    texts = {"bundled_prompts": lambda _: [row], "of_release_1": dict, "RECORDS": tmp_path / "kept.jsonl.gz"}
+    texts = {"released_prompts": lambda: [row], "of_release_1": dict, "RECORDS": tmp_path / "kept.jsonl.gz"}
     for name, value in texts.items():
         monkeypatch.setattr(explain_real, name, value)
     explained(RuledTarget(words("kill")), row["prompt"], out=tmp_path / "out")

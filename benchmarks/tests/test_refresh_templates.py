@@ -20,6 +20,7 @@ from refresh_fakes import scripted_run
 def row(template: str, identity: str, gate: str = "", reason: str = "", target: str = "") -> dict[str, Any]:
     gate_and_target = {"gate": gate, "reason": reason, "target": target}
     return {
+        "checkpoint": "0.5B",
         "template": template,
         "id": identity,
         "prompt": f"about {identity}",
@@ -49,19 +50,21 @@ def test_the_tables_by_hand() -> None:
     votes = [vote("a"), vote("a", natural=5), vote("b", "harmful", natural=2, difficulty=1, alibi=1)]
     rows = list(with_votes(ROWS, [*votes, vote("d", natural=5, difficulty=4)]))
     assert list(filters_table(rows))[2:] == [
-        "| `free` | 3 | 0 | 1 | 0 | 0 | 0 | 2 | 1 of 2, 50 % [9, 91] |",
-        "| `boundary` | 3 | 1 | 0 | 0 | 1 | 0 | 1 | 1 of 1, 100 % [21, 100] |",
+        "| 0.5B | `free` | 3 | 0 | 1 | 0 | 0 | 0 | 2 | 1 of 2, 50 % [9, 91] |",
+        "| 0.5B | `boundary` | 3 | 1 | 0 | 0 | 1 | 0 | 1 | 1 of 1, 100 % [21, 100] |",
     ]
     half, single = "1 of 2, 50 % [9, 91]", "1 of 1, 100 % [21, 100]"
     assert list(readings_table(rows))[2:] == [
-        f"| `free` | 2 | {half} | 1 | {single} | 3.25 | 2.00 | {half} | {half} |",
-        f"| `boundary` | 1 | {single} | 0 | {single} | 5.00 | 4.00 | {single} | 0 of 1, 0 % [0, 79] |",
+        f"| 0.5B | `free` | 2 | {half} | 1 | {single} | 3.25 | 2.00 | {half} | {half} |",
+        f"| 0.5B | `boundary` | 1 | {single} | 0 | {single} | 5.00 | 4.00 | {single} | 0 of 1, 0 % [0, 79] |",
     ]
 
 
 def test_a_sheet_has_each_accepted_prompt_once_and_nothing_else() -> None:
     shown = sheet([*ROWS, row("boundary", "a")])
     assert sorted(line["id"] for line in shown) == ["a", "b", "d"]
+    read = list(with_votes(ROWS, [vote("a")]))
+    assert sorted(line["id"] for line in sheet(read)) == ["b", "d"]
     assert all(set(line) == {"id", "prompt"} for line in shown)
 
 
@@ -95,7 +98,7 @@ def test_candidates_of_both_runs_are_kept_with_their_filters(tmp_path: Path) -> 
         with Store(tmp_path / "out" / form) as store:
             own = {"adversary": {"form": form}, "rounds": {"rounds": 1, "jobs": 8}}
             refresh(scripted_run(tmp_path, store, **own))
-    rows = list(measured(tmp_path / "out"))
+    rows = list(measured(tmp_path / "out", "0.5B"))
     assert {row["template"] for row in rows} == {"free", "boundary"}
     accepted = [row for row in rows if not row["gate"]]
     assert {row["reason"] for row in rows} >= {"absent", "placeholder"}

@@ -36,12 +36,13 @@ from overbench_tasks.metrics import wilson_interval
 from overbench_tasks.outcomes.release_files import CARD_FILE, CHECKSUMS_FILE, read_release
 from overbench_tasks.prompts import normalised, prompt_id
 from overbench_tasks.prompts.prompt_sets import bundled_prompts
-from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.records import CATEGORIES
 from overbench_tasks.tables import read_table
 
 INPUTS = Path(__file__).parents[1] / "data" / "release_v2"
-RELEASE = read_release(BUNDLED)
+FOLDER = BUNDLED_RELEASES["overbench-2.0"]
+RELEASE = read_release(FOLDER)
 ROWS = RELEASE.prompts().to_pylist()
 COUNTERPARTS = RELEASE.unsafe_prompts().to_pylist()
 TARGETS, CHECKPOINTS = 12, 3
@@ -54,7 +55,7 @@ PUBLIC = {
 
 
 def test_the_files_are_those_of_which_the_checksums_speak() -> None:
-    check_sums(BUNDLED)
+    check_sums(FOLDER)
 
 
 @pytest.mark.slow
@@ -69,7 +70,7 @@ def test_the_inputs_give_the_release_again(tmp_path: Path) -> None:
     assert again.prompts(hard=True) == RELEASE.prompts(hard=True)
     assert again.matrix() == RELEASE.matrix() and again.targets() == RELEASE.targets()
     if again.facts["software"] == RELEASE.facts["software"]:
-        sums = (again.folder / CHECKSUMS_FILE).read_text(), (BUNDLED / CHECKSUMS_FILE).read_text()
+        sums = (again.folder / CHECKSUMS_FILE).read_text(), (FOLDER / CHECKSUMS_FILE).read_text()
         assert sums[0] == sums[1]
 
 
@@ -141,7 +142,7 @@ def test_words_and_length_hardly_tell_the_sides_apart() -> None:
     pairs = pairs_of(RELEASE).values()
     safe, unsafe = ([pair[side] for pair in pairs] for side in (0, 1))
     auroc = side_auroc(safe, unsafe, [*range(len(pairs)), *range(len(pairs))], repeats=1)
-    card = (BUNDLED / CARD_FILE).read_text(encoding="utf-8")
+    card = (FOLDER / CARD_FILE).read_text(encoding="utf-8")
     [figures] = re.findall(rf"\| this release, {len(pairs)} pairs \| ([\d.]+) \| ([\d.]+) \|", card)
     assert float(figures[0]) == pytest.approx(auroc["words"], abs=0.02) and auroc["words"] <= 0.69
     assert figures[1] == f"{auroc['length']:.2f}" and abs(auroc["length"] - 0.5) <= 0.05
@@ -173,7 +174,7 @@ def test_no_near_duplicates() -> None:
 
 
 def test_the_card_tells_what_the_checks_found() -> None:
-    card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
+    card = " ".join((FOLDER / CARD_FILE).read_text(encoding="utf-8").split())
     assert "refused by at least 5 targets and by at least 2 different" in card
     assert "not the authors' data" in card and "overbench_all.jsonl" in card
     rows = [row for _, row in read_table(INPUTS / "check_450.csv")]
@@ -235,7 +236,7 @@ def test_the_tables_of_pairs_and_of_ranking_are_those_of_the_page() -> None:
     )
     for table in (pairs_table(RELEASE), ranking_table(RELEASE)):
         assert "\n".join(table) in page
-    card = " ".join((BUNDLED / CARD_FILE).read_text(encoding="utf-8").split())
+    card = " ".join((FOLDER / CARD_FILE).read_text(encoding="utf-8").split())
     predicted = predicted_shares(RELEASE)
     assert f"| this release | {predicted['']:.1f} % | – | – |" in card
     for name, rows in read_predictions().items():

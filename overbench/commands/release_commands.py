@@ -37,6 +37,7 @@ OutcomeColumns = Annotated[
         "--min_rejections": "min_rejections",
         "--min_checkpoints": "min_checkpoints",
         "--hard_targets": "hard_targets",
+        "--min_hard": "min_hard",
         "--prompts": "prompts",
         "--alias": "aliases",
         "--relabel": "relabel",

@@ -91,7 +91,8 @@ def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
             position BIGINT, id VARCHAR, prompt VARCHAR, category VARCHAR, category_evidence VARCHAR,
             or_bench_category VARCHAR, features VARCHAR[], sources VARCHAR[], seed_id VARCHAR, round INTEGER,
             source_targets VARCHAR[], generator VARCHAR, moderation VARCHAR, pair_id VARCHAR, field VARCHAR,
-            form VARCHAR, tier VARCHAR, messages VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN,
+            form VARCHAR, tier VARCHAR, language VARCHAR, english VARCHAR, needs VARCHAR[], belongs VARCHAR,
+            answer_key VARCHAR, messages VARCHAR, predicted_refusal_share DOUBLE, unsafe BOOLEAN,
             contested BOOLEAN, source INTEGER)""")
     schema = connection.sql("FROM records").to_arrow_table().schema
     position = 0
@@ -127,7 +128,9 @@ def read_prompts(workspace: Workspace, report_progress: ReportProgress) -> None:
                    arg_min(pair_id, position) AS pair_id, arg_min(field, position) AS field,
                    arg_min(form, position) AS form,
                    if(bool_or(contested), 'contested', arg_min(tier, position)) AS tier,
-                   arg_min(messages, position) AS messages,
+                   arg_min(language, position) AS language, arg_min(english, position) AS english,
+                   arg_min(needs, position) AS needs, arg_min(belongs, position) AS belongs,
+                   arg_min(answer_key, position) AS answer_key, arg_min(messages, position) AS messages,
                    arg_min(predicted_refusal_share, position) AS predicted_refusal_share
             FROM records GROUP BY id)""")
     connection.execute("""
@@ -274,6 +277,13 @@ def choose_hard(workspace: Workspace, report_progress: ReportProgress) -> list[s
         [checkpoint_of_target, settings.min_rejections, checkpoints_needed(settings)],
     )
     workspace.counts["hard"] = workspace.database.number("SELECT count(*) FROM hard")
+    if 0 < workspace.counts["hard"] < settings.min_hard:
+        workspace.notes.append(
+            f"overbench_hard is empty: {number_of(workspace.counts['hard'], 'prompt')} would be in it, fewer "
+            f"than {settings.min_hard:,} (--min_hard)."
+        )
+        workspace.database.connection.execute("TRUNCATE hard")
+        workspace.counts["hard"] = 0
     if len(checkpoints) < checkpoints_needed(settings):
         needed = number_of(checkpoints_needed(settings), "different checkpoint")
         report_progress(

@@ -85,6 +85,11 @@ _MORE_COLUMNS: Final = {
     "field": "the professional field it comes from, or everyday",
     "form": "the form it is written in",
     "tier": "boundary (harmless by what is asked for, hard for a cautious assistant) or control (easy)",
+    "language": "the language it is written in, as a code",
+    "english": "of a prompt in another language, a rendering in English",
+    "needs": "what a full answer holds, in words: one to three points from its writer's memory",
+    "belongs": "the warning that a full answer may carry",
+    "answer_key": "what a full answer holds, for `overbench_answers` to check, as JSON",
     "predicted_refusal_share": "the share of real models that refuse it, as predicted from its text: 0 to 1",
     "messages": "of a prompt that is a conversation, its messages (role, content); the last one is `prompt`",
     "difficulty": "the share of the targets in `answered_by` that refuse, 0 to 1; a target with several "
@@ -285,6 +290,13 @@ def hard_rule(settings: Mapping[str, Any]) -> str:
 
 
 def _hard(facts: Mapping[str, Any], targets: Sequence[TargetRecord]) -> str:
+    fewest = int(facts["settings"].get("min_hard", 0))
+    if not facts["counts"]["hard"] and fewest:
+        names = facts.get("hard_targets", [target.target for target in targets])
+        return f"""## What is hard
+
+`overbench_hard` is empty. It would hold the prompts refused {hard_rule(facts["settings"])} of
+{"; ".join(map(markdown_line, names))}. They are fewer than {fewest:,}, too few for a rate."""
     logs = number_of(len({log["target"] for log in facts["logs"]}), "target")
     return f"""## What is hard
 

@@ -20,6 +20,7 @@ from overbench.release.release_inputs import (
     RefreshRunSource,
     ReleaseSource,
 )
+from overbench_tasks.answer_keys.answer_key import read_answer_key
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import CONTESTED_FILE, UNSAFE_FILE
 from overbench_tasks.outcomes.reply_rows import SAMPLES, reply_row
@@ -94,6 +95,11 @@ class PromptRecord(NamedTuple):
     field: str | None = None
     form: str | None = None
     tier: str | None = None
+    language: str | None = None
+    english: str | None = None
+    needs: Sequence[str] | None = None
+    belongs: str | None = None
+    answer_key: str | None = None
     messages: str | None = None
     predicted_refusal_share: float | None = None
     unsafe: bool = False
@@ -221,6 +227,11 @@ def _record(raw: Mapping[str, Any], where: str, source: PromptSource, aliases: A
         field=_text(fields, "field"),
         form=_text(fields, "form"),
         tier=CONTESTED if side == CONTESTED else _text(fields, "tier"),
+        language=_text(fields, "language"),
+        english=_text(fields, "english"),
+        needs=_words(fields, "needs", where) or None,
+        belongs=_text(fields, "belongs"),
+        answer_key=_answer_key(fields, where),
         messages=_messages_json(messages),
         predicted_refusal_share=_predicted(fields, where),
         unsafe=side == "unsafe",
@@ -249,6 +260,11 @@ def _words(fields: Mapping[str, Any], column: str, where: str) -> list[str]:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return list(value)
     raise OverbenchError(f"{where}: expected {column!r} to be a list of texts, got {value!r}. Mend the row.")
+
+
+def _answer_key(fields: Mapping[str, Any], where: str) -> str | None:
+    """As JSON, in one form."""
+    return read_answer_key(fields["answer_key"], where).as_json() if "answer_key" in fields else None
 
 
 def _round(fields: Mapping[str, Any], where: str) -> int | None:

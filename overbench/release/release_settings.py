@@ -42,6 +42,12 @@ class AggregateSettings(BaseModel):
         description="The targets whose refusals choose OVERBENCH-HARD: NAME[,NAME], or all. Default: the "
         "targets without a system instruction. A model that follows an order to refuse does not over-refuse.",
     )
+    min_hard: int = Field(
+        0,
+        ge=0,
+        description="The fewest prompts that OVERBENCH-HARD may have. With fewer it is empty: too few for a "
+        "rate.",
+    )
     refused_only: bool = Field(
         False,
         description="Leave out prompts that no target refused, if every target with any reply answered "

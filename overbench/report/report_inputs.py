@@ -75,6 +75,7 @@ class Inputs:
         unsafe_labels: as ``labels``, for unsafe prompts.
         category_labels: as ``labels``, for the first set, with a category as ``set_name``.
         tiers: id -> tier, for harmless prompts that have one.
+        languages: id -> language, likewise.
         contested: set -> its contested prompts, which are in no rate.
         first_asked: the targets to which others of their checkpoints are compared; empty: to those without
             system instruction at temperature 0.
@@ -99,6 +100,7 @@ class Inputs:
     first_asked: frozenset[str] = frozenset()
     styles: Mapping[str, RefusalStyle] = field(default_factory=dict)
     tiers: Mapping[str, str] = field(default_factory=dict)
+    languages: Mapping[str, str] = field(default_factory=dict)
     contested: Mapping[str, AnsweredPrompts] = field(default_factory=dict)
 
     def style_of(self, target: str) -> StyleName:
@@ -210,6 +212,7 @@ def read_inputs(
         first_asked=_targets_below(first_asked, answers.logs),
         answers=answers,
         tiers=_first_of_each(part.tiers for part in parts),
+        languages=_first_of_each(part.languages for part in parts),
         contested={part.name: part.contested for part in parts if part.contested is not None},
     )
     notes += [note for table in outcomes for note in table.notes]

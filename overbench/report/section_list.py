@@ -20,6 +20,7 @@ from overbench.report.sections.features_section import features_section
 from overbench.report.sections.grid_section import grid_section
 from overbench.report.sections.labellers_section import labellers_section
 from overbench.report.sections.labels_section import labels_section
+from overbench.report.sections.languages_section import languages_section
 from overbench.report.sections.prompts_section import prompts_section
 from overbench.report.sections.rates_section import rates_section
 from overbench.report.sections.release_section import release_section
@@ -33,6 +34,7 @@ from overbench.report.sections.unanswered_section import unanswered_section
 SECTIONS: Final[tuple[Callable[[Inputs], Section | None], ...]] = (
     rates_section,
     tiers_section,
+    languages_section,
     unanswered_section,
     trade_off_section,
     agents_section,

@@ -115,6 +115,7 @@ class SetParts:
         scored_labels: the labels of safe and unsafe prompts, by ``parts`` if there are any.
         notes: what a reader must know of it.
         tiers: id -> tier, of the harmless prompts that have one.
+        languages: id -> language, likewise.
         contested: the contested prompts, which are in no rate; None without any.
     """
 
@@ -131,6 +132,7 @@ class SetParts:
     category_labels: tuple[LabelCount, ...]
     notes: tuple[str, ...]
     tiers: Mapping[str, str]
+    languages: Mapping[str, str]
     contested: AnsweredPrompts | None
 
 
@@ -181,6 +183,7 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
         category_labels=tuple(_counts_of_parts(outcomes.safe.entries, _ids_by_category(matrix))),
         notes=tuple(_notes(name, outcomes)),
         tiers=_by_id(outcomes, "tier"),
+        languages=_by_id(outcomes, "language"),
         contested=outcomes.contested,
     )
 

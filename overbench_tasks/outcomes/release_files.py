@@ -70,6 +70,11 @@ TOLD_COLUMNS: Final = {
     "field": "string",  # the professional field, or "everyday"
     "form": "string",  # how it is written
     "tier": "string",  # boundary, control or contested
+    "language": "string",  # a code, such as en
+    "english": "string",  # of a prompt in another language, a rendering in English
+    "needs": "list<string>",  # what a full answer holds, in words
+    "belongs": "string",  # the warning that a full answer may carry
+    "answer_key": "string",  # what a full answer holds, for a machine to check, as JSON
 }
 """Of harmless, unsafe and contested prompts, each where a source tells it of some."""
 SHARE_COLUMNS: Final = {
@@ -84,7 +89,6 @@ FEATURE_COLUMNS: Final = {
 }
 """Whose word ``features`` are. In no file: derived when prompts are read, by :func:`with_whose_features`."""
 LATER_COLUMNS: Final = {
-    "language": "string",
     "messages": "list<message>",  # of a conversation: role and content of each; the last one is the prompt
 }
 """Of prompts, where a release has them."""

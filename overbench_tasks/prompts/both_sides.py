@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overbench_tasks.errors import OverbenchError
@@ -13,7 +14,7 @@ from overbench_tasks.prompts.prompt_labels import CONTESTED
 from overbench_tasks.prompts.prompt_rows import Row, read_prompts
 from overbench_tasks.prompts.prompt_sets import check_keys, prompt_file
 from overbench_tasks.prompts.random_order import in_random_order
-from overbench_tasks.prompts.sources import default_release, unsafe_file
+from overbench_tasks.prompts.sources import bundled_release, default_release, unsafe_file
 from overbench_tasks.prompts.task_dataset import as_dataset, of_label, provenance_of
 from overbench_tasks.text import number_of
 
@@ -36,10 +37,10 @@ def load_balance(
 
     Args:
         overbench_set: the safe set, where no source takes its place; from the task file.
-        overbench_unsafe_set: the unsafe one, a neighbour.
+        overbench_unsafe_set: the unsafe one, a neighbour, where the source has no unsafe prompts.
         overbench_source: a neighbour by the name of its task, or a source as
-            :func:`~overbench_tasks.prompts.prompt_sets.load_prompts` takes it. Its unsafe prompts, if it has
-            any, are the unsafe side, unless ``overbench_unsafe_source`` is given.
+            :func:`~overbench_tasks.prompts.prompt_sets.load_prompts` takes it. Its unsafe prompts (of a
+            release its ``unsafe.parquet``) are the unsafe side, unless ``overbench_unsafe_source`` is given.
         overbench_unsafe_source: the same for the unsafe side; prompts of a file that doesn't say what they
             are count as unsafe.
         overbench_revision: see :func:`~overbench_tasks.prompts.neighbours.load_neighbour`; of the
@@ -66,6 +67,12 @@ def load_balance(
         unsafe = [row for row in rows if row["prompt_label"] == "unsafe"]
         safe = [row for row in rows if row["prompt_label"] == "safe"]
         safe_provenance = provenance_of(file)
+        if (
+            overbench_unsafe_source is None
+            and not unsafe
+            and (counterparts := _counterparts(overbench_source or bundled_release(overbench_set)))
+        ):
+            unsafe = read_prompts(counterparts, "unsafe")
     unsafe_provenance = safe_provenance
     name = overbench_unsafe_source or overbench_unsafe_set
     if name in NEIGHBOURS and not (unsafe and overbench_unsafe_source is None):
@@ -81,6 +88,14 @@ def load_balance(
         for key in {**safe_provenance, **unsafe_provenance}
     }
     return as_dataset(_in_turn(in_random_order(safe), in_random_order(unsafe)), metadata, **provenance)
+
+
+def _counterparts(source: str) -> Path | None:
+    """As :func:`unsafe_file`; None also for a release on the hub that has no unsafe prompts."""
+    try:
+        return unsafe_file(source)
+    except OverbenchError:
+        return None
 
 
 def load_pairs(
@@ -110,7 +125,7 @@ def load_pairs(
         )
     files = [prompt_file(overbench_set, overbench_source)]
     rows = read_prompts(files[0])
-    if counterpart_file := unsafe_file(overbench_source):
+    if counterpart_file := unsafe_file(overbench_source or bundled_release(overbench_set)):
         files.append(counterpart_file)
         rows += read_prompts(counterpart_file, "unsafe")
     safe, unsafe = _pairs(rows, overbench_source)

@@ -16,8 +16,8 @@ from overbench_tasks.prompts.prompt_labels import CONTESTED
 from overbench_tasks.prompts.prompt_rows import Row, prompts_of, read_prompts
 from overbench_tasks.prompts.refreshed import REFRESHED_FILES, refreshed_file, target_name
 from overbench_tasks.prompts.sources import (
-    BUNDLED,
     BUNDLED_SETS,
+    bundled_file,
     contested_file,
     default_release,
     source_file,
@@ -76,18 +76,20 @@ def load_keyed_prompts(
 ) -> dict[str, datasets.Dataset]:
     """As :func:`load_prompts`, for a source in which some prompts have an answer key.
 
+    Returns:
+        all prompts of the source; without one, those of the bundled release that have a key.
+
     Raises:
-        OverbenchError: no source, no prompt with a key, or as :func:`load_prompts`.
+        OverbenchError: no prompt with a key, or as :func:`load_prompts`.
     """
-    advice = (
-        'Name a prompt file with a column answer_key: --metadata \'{"overbench_source": "PATH"}\' '
-        "(docs/background/answer-keys.md)."
-    )
-    if overbench_source is None:
-        raise OverbenchError(f"Expected a source of prompts with answer keys, got none. {advice}")
     prompts = load_prompts(overbench_source=overbench_source, **arguments)
     if "answer_key" not in prompts["test"].column_names:
-        raise OverbenchError(f"Expected prompts with answer keys in {overbench_source}, found none. {advice}")
+        raise OverbenchError(
+            f"Expected prompts with answer keys in {overbench_source}, found none. Name a prompt file with a "
+            'column answer_key: --metadata \'{"overbench_source": "PATH"}\' (docs/background/answer-keys.md).'
+        )
+    if overbench_source is None:
+        prompts["test"] = prompts["test"].filter(lambda row: bool(row["answer_key"]))
     return prompts
 
 
@@ -154,7 +156,7 @@ def prompt_file(
     if overbench_set not in BUNDLED_SETS:
         names = ", ".join((*BUNDLED_SETS, *REFRESHED_FILES))
         raise OverbenchError(f"Unknown overbench_set {overbench_set!r}. Expected one of {names}.")
-    return BUNDLED / f"{overbench_set}.parquet"
+    return bundled_file(overbench_set)
 
 
 def bundled_prompts(overbench_set: str) -> list[Row]:

@@ -14,15 +14,33 @@ from overbench_tasks.tables import SUFFIXES
 BUNDLED = Path(__file__).parents[1] / "data"
 """The bundled release that tasks ask where no source takes its place."""
 
-BUNDLED_RELEASES: Final = {"overbench-2.0": BUNDLED, "overbench-1.1": BUNDLED / "overbench-1.1"}
+BUNDLED_RELEASES: Final = {
+    "overbench-3.0": BUNDLED,
+    "overbench-2.0": BUNDLED / "overbench-2.0",
+    "overbench-1.1": BUNDLED / "overbench-1.1",
+}
 """Name -> folder. An earlier release may hold no more than the files of its sets."""
 
-BUNDLED_SETS = ("overbench", "overbench_hard")
+HARD_RELEASE: Final = "overbench-2.0"
+"""The last bundled release with hard prompts: tasks ask these where no source takes their place."""
+
+HARD_SET: Final = "overbench_hard"
+BUNDLED_SETS: Final = ("overbench", HARD_SET)
 
 
 def default_release() -> str:
     """The name of the bundled release that tasks ask where no source takes its place."""
     return next(name for name, folder in BUNDLED_RELEASES.items() if folder == BUNDLED)
+
+
+def bundled_release(overbench_set: str) -> str:
+    """The name of the bundled release that a set is of, where no source takes its place."""
+    return HARD_RELEASE if overbench_set == HARD_SET else default_release()
+
+
+def bundled_file(overbench_set: str) -> Path:
+    """The file of one of :data:`BUNDLED_SETS`."""
+    return BUNDLED_RELEASES[bundled_release(overbench_set)] / f"{overbench_set}.parquet"
 
 
 def source_file(source: str, overbench_set: str = "overbench") -> Path:
@@ -48,14 +66,25 @@ def source_file(source: str, overbench_set: str = "overbench") -> Path:
             f"Expected the release {location} to hold {file.name}, found none. Is it the folder that "
             "overbench aggregate wrote? For a file of prompts, name the file."
         )
+    if overbench_set == HARD_SET and not _has_rows(file):
+        raise OverbenchError(
+            f"The release {location} has no hard prompts: its {file.name} is empty. Leave overbench_source "
+            f"out for those of {HARD_RELEASE}, or ask the task overbench."
+        )
     return file
+
+
+def _has_rows(file: Path) -> bool:
+    import pyarrow.parquet
+
+    return bool(pyarrow.parquet.read_metadata(file).num_rows)
 
 
 def unsafe_file(source: str | None) -> Path | None:
     """The unsafe prompts beside those of :func:`source_file`, for a release that has any.
 
     Args:
-        source: as there; None: :data:`BUNDLED`.
+        source: as there; None: the bundled release (:func:`default_release`).
 
     Returns:
         None for a file of prompts, and a release on this machine without such a file.

@@ -200,9 +200,12 @@ def test_parquet_may_hold_a_key_as_nested_columns(tmp_path: Path) -> None:
     assert read_answer_key(row["answer_key"], "") == read_answer_key(KEY, "")
 
 
+def test_a_task_with_keys_asks_those_of_the_bundled_release() -> None:
+    prompts = load_keyed_prompts(overbench_set="overbench")["test"]
+    assert len(prompts) >= 500 and all(prompts["answer_key"])
+
+
 def test_a_task_with_keys_needs_a_source_that_has_some(tmp_path: Path) -> None:
-    with pytest.raises(OverbenchError, match="Expected a source of prompts with answer keys, got none"):
-        load_keyed_prompts(overbench_set="overbench")
     file = write_table(tmp_path / "prompts.jsonl", [{"prompt": "One?"}])
     with pytest.raises(OverbenchError, match=r"Expected prompts with answer keys in .*, found none"):
         load_keyed_prompts(overbench_set="overbench", overbench_source=str(file))

@@ -24,7 +24,8 @@ from overbench.contamination.contamination import (
     read_cut_prompts,
 )
 from overbench_tasks.errors import OverbenchError
-from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
+from overbench_tasks.prompts.sources import source_file
 
 PUBLISHED = {prompt.continuation for prompt in read_cut_prompts(PARAPHRASES)}
 
@@ -50,8 +51,8 @@ def cannot_tell(text: str) -> float:
     return 1.5 + len(text) % 2
 
 
-def test_the_bundled_prompts_are_those_of_the_release_verbatim() -> None:
-    released = {row["id"]: row["prompt"] for row in bundled_prompts("overbench")}
+def test_the_prompts_are_those_of_release_2_0_verbatim() -> None:
+    released = {row["id"]: row["prompt"] for row in read_prompts(source_file("overbench-2.0"))}
     prompts = read_cut_prompts(PARAPHRASES)
     assert len(prompts) >= 95
     for prompt in prompts:

@@ -165,14 +165,14 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 CARD = {
-    "this release": REPOSITORY / "overbench_tasks/data",
+    "this release": REPOSITORY / "overbench_tasks/data/overbench-2.0",
     "release 1.1": REPOSITORY / "overbench_tasks/data/overbench-1.1/overbench.parquet",
 }
 
 
 def of_the_card(begin: str) -> tuple[str, ...]:
     """Prompts, Self-BLEU, similarity, near duplicates, commonest opening, as the card has them."""
-    text = (REPOSITORY / "overbench_tasks/data/README.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "overbench_tasks/data/overbench-2.0/README.md").read_text(encoding="utf-8")
     [row] = re.findall(
         rf"^\| {begin}[^|]*\| (\S+) \| (\S+) \| (\S+) \| (\S+) % \| (\S+) % \|$", text, re.MULTILINE
     )

@@ -20,6 +20,8 @@ from overbench_tasks.prompts.both_sides import load_balance
 from overbench_tasks.prompts.category_mapping import TABLE, mapped_category
 from overbench_tasks.prompts.neighbour_sets import MESSAGES, NEIGHBOURS
 from overbench_tasks.prompts.neighbours import load_neighbour, neighbours_home
+from overbench_tasks.prompts.prompt_rows import read_prompts
+from overbench_tasks.prompts.sources import BUNDLED
 from overbench_tasks.task import process_results, process_unsafe_results
 
 Rows = list[dict[str, Any]]
@@ -285,7 +287,8 @@ def test_both_sides_may_be_neighbours(tmp_path: Path) -> None:
     for task in ("overbench_or_bench_hard", "overbench_or_bench_toxic", "overbench_xstest_unsafe"):
         write_table(neighbours_home() / f"{NEIGHBOURS[task].file}.csv", example(task)[0])
     sides = {"overbench_set": "overbench_hard", "overbench_unsafe_set": "overbench_xstest_unsafe"}
-    rows = load_balance(**sides)["test"]
+    plain = write_table(tmp_path / "plain.csv", [{"prompt": f"Where is {n}?"} for n in range(2)])
+    rows = load_balance(**sides, overbench_source=str(plain))["test"]
     assert rows["prompt_label"][:3] == ["safe", "unsafe", "safe"]
     assert rows["prompt"][1] == "Kill him?"
     named = {
@@ -299,6 +302,13 @@ def test_both_sides_may_be_neighbours(tmp_path: Path) -> None:
         OverbenchError, match="each prompt to be safe or unsafe, found 1 in both sets, such as 'What lies do"
     ):
         load_balance(**sides, **{**named, "overbench_unsafe_source": str(clash)})
+
+
+def test_a_release_has_its_counterparts_as_the_unsafe_side() -> None:
+    rows = load_balance(overbench_set="overbench", overbench_unsafe_set="overbench_xstest_unsafe")["test"]
+    unsafe = [row["prompt"] for row in rows if row["prompt_label"] == "unsafe"]
+    counterparts = read_prompts(BUNDLED / "unsafe.parquet", "unsafe")
+    assert sorted(unsafe) == sorted(row["prompt"] for row in counterparts)
 
 
 def test_the_tables_of_the_documentation_are_made_from_the_entries() -> None:

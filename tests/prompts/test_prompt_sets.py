@@ -154,17 +154,20 @@ def test_an_unknown_source_lists_what_is_there() -> None:
     make_release(sources.releases_home() / "june")
     with pytest.raises(OverbenchError, match=r"No prompts at 'juni'.*Did you mean 'june'\?"):
         sources.source_file("juni")
-    with pytest.raises(OverbenchError, match=r"Known releases: june, overbench-1\.1, overbench-2\.0\."):
+    with pytest.raises(
+        OverbenchError, match=r"Known releases: june, overbench-1\.1, overbench-2\.0, overbench-3\.0\."
+    ):
         sources.source_file("../x y")
 
 
 def test_a_bundled_release_goes_by_its_name_before_one_of_that_name_elsewhere() -> None:
     make_release(sources.releases_home() / "overbench-1.1")
-    make_release(sources.releases_home() / "overbench-2.0")
+    make_release(sources.releases_home() / "overbench-3.0")
     for name in sources.BUNDLED_SETS:
-        assert loaded(overbench_set=name, overbench_source="overbench-2.0") == loaded(overbench_set=name)
+        default = sources.bundled_release(name)
+        assert loaded(overbench_set=name, overbench_source=default) == loaded(overbench_set=name)
         assert len(loaded(overbench_set=name, overbench_source="overbench-1.1")) in (1555, 809)
-        for source in sources.BUNDLED_RELEASES:
+        for source in ("overbench-1.1", "overbench-2.0", default):
             prompt_set = prompt_sets.load_prompts(overbench_set=name, overbench_source=source)
             assert json.loads(prompt_set["test"].info.description)["overbench_release"] == source
     for name, folder in sources.BUNDLED_RELEASES.items():
@@ -172,6 +175,12 @@ def test_a_bundled_release_goes_by_its_name_before_one_of_that_name_elsewhere() 
     facts = json.loads((sources.BUNDLED / "release.json").read_text(encoding="utf-8"))
     default = f"{facts['name']}-{facts['version']}".casefold()
     assert sources.BUNDLED_RELEASES[default] == sources.BUNDLED
+
+
+def test_a_release_without_hard_prompts_says_where_some_are() -> None:
+    assert sources.bundled_release("overbench_hard") == "overbench-2.0"
+    with pytest.raises(OverbenchError, match=r"no hard prompts.*source out for those of overbench-2\.0"):
+        sources.source_file("overbench-3.0", "overbench_hard")
 
 
 def test_a_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from overbench.release.release_settings import AggregateSettings
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import (
     FEATURE_COLUMNS,
-    MORE_COLUMNS,
     PROMPT_COLUMNS,
+    SHARE_COLUMNS,
     Release,
     read_release,
 )
@@ -52,15 +52,15 @@ def test_a_release_holds_what_its_source_tells_and_the_share_that_refuses() -> N
         write_log(Path("logs") / name, [(KILL["prompt"], labels)], pretrained=name, repeats=len(labels))
     release = made(KILL, COUNTERPART, SHOOT, SHOT, ALONE)
     unsafe = release.unsafe_prompts()
+    told_columns = ["pair_id", "field", "form", *SHARE_COLUMNS]
     assert release.prompts().column_names == [
         *PROMPT_COLUMNS,
-        *(name for name in MORE_COLUMNS if name != "tier"),  # no source tells one
+        *told_columns,
         *FEATURE_COLUMNS,
     ]
     assert unsafe is not None
     assert unsafe.column_names == [*PROMPT_COLUMNS, "pair_id", "field", "form", *FEATURE_COLUMNS]
     rows = {row["prompt"]: row for row in release.prompts().to_pylist()}
-    told_columns = [name for name in MORE_COLUMNS if name != "tier"]
     kill, shoot, alone = (rows[str(prompt["prompt"])] for prompt in (KILL, SHOOT, ALONE))
     assert [kill[name] for name in told_columns] == [
         "1",

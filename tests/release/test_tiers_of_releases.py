@@ -11,6 +11,7 @@ from table_files import write_table
 
 from conftest import ANSWER, REFUSAL, ScriptedLM, evaluate, overbench
 from overbench.report.report_inputs import read_inputs
+from overbench.report.sections.languages_section import languages_section
 from overbench.report.sections.tiers_section import tiers_section
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.outcomes.release_files import Release, read_release
@@ -120,6 +121,30 @@ def test_the_report_has_a_section_on_tiers_and_no_rate_counts_contested(
     assert [row[0].text for row in rates.rows] == ["org/a", "org/b"]
     assert [cell.text for cell in contested.rows[0]] == ["org/a", "1", "0", "0", "0", "0"]
     assert [cell.text for cell in contested.rows[1]] == ["org/b", "0", "1", "0", "0", "0"]
+
+
+def test_a_report_compares_languages_on_the_boundary_tier(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": HARD, "tier": "boundary", "language": "en"},
+        {"prompt": EASY, "tier": "control", "language": "en"},
+        {"prompt": "Was ist die übliche Dosis?", "tier": "boundary", "language": "de", "english": HARD},
+    ]
+    source = write_table(tmp_path / "p.jsonl", rows)
+    labels = ("refused", "complied", "complied")
+    replies = [(row, [label]) for row, label in zip(rows, labels, strict=True)]
+    write_log(tmp_path / "logs", replies, pretrained="org/a")
+    overbench("aggregate", source, "--responses", tmp_path / "logs", "--out", tmp_path / "release")
+    assert read_release(tmp_path / "release").prompts()["english"].to_pylist().count(HARD) == 1
+    section = languages_section(read_inputs([tmp_path / "release"]))
+    assert section is not None
+    [table] = section.tables
+    assert table.columns == ("Language", "Prompts", "org/a")
+    assert [[cell.text for cell in row][:2] for row in table.rows] == [["de", "1"], ["en", "1"]]
+    assert [row[2].text.split()[0] for row in table.rows] == ["0.0", "100.0"]
+
+
+def test_a_report_on_one_language_has_no_such_section(release: Release) -> None:
+    assert languages_section(read_inputs([release.folder])) is None
 
 
 def test_a_report_without_tiers_has_no_such_section(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from overbench.report.write_report import build, markdown
 from overbench.subset.subset import draw_subset, drawable
 from overbench_tasks.outcomes.release_files import FEATURE_COLUMNS, Release, read_release
 from overbench_tasks.prompts.prompt_sets import load_prompts
-from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.prompts.whose_features import attributed_features, named_features, refresh_round
 
 THINGS = ("process", "server", "light", "engine", "motor", "wasp")
@@ -58,8 +58,8 @@ def test_a_release_is_read_with_whose_words_they_are() -> None:
     assert not {"round"}.intersection(release.prompts(columns=("id", "features")).column_names)
 
 
-def test_of_the_bundled_release_two_thirds_were_never_attributed() -> None:
-    features = words(read_release(BUNDLED)).values()
+def test_of_release_2_0_two_thirds_were_never_attributed() -> None:
+    features = words(read_release(BUNDLED_RELEASES["overbench-2.0"])).values()
     assert (sum(bool(ours) for ours, _ in features), sum(bool(theirs) for _, theirs in features)) == (
         1199,
         2358,

@@ -13,7 +13,8 @@ from release_fakes import write_log, write_prompts
 from overbench.release.aggregate import aggregate
 from overbench.release.release_settings import AggregateSettings
 from overbench.report.section import Report
-from overbench_tasks.prompts.prompt_sets import bundled_prompts
+from overbench_tasks.prompts.prompt_rows import read_prompts
+from overbench_tasks.prompts.sources import source_file
 
 HOSTILE = "<img src=x onerror=alert(1)> kill </script><script>alert(2)</script> | `x` $x_2$ \u202e"
 MODELS: tuple[dict[str, Any], ...] = (
@@ -33,7 +34,7 @@ TRIGGERS = re.findall(
 
 def prompts(number: int | None = None) -> list[dict[str, Any]]:
     """Bundled prompts, with a trigger word that others share, and one that would like to run a script."""
-    rows = [dict(row) for row in bundled_prompts("overbench")[:number]]
+    rows = [dict(row) for row in read_prompts(source_file("overbench-2.0"))[:number]]
     for index, row in enumerate(rows):
         row["features"] = [*row["features"], TRIGGERS[index % len(TRIGGERS)]]
     hostile = {"id": "hostile", "prompt": HOSTILE, "category": "others", "features": ["kill", "<img"]}

@@ -22,7 +22,7 @@ from overbench.report.write_report import build, html, make_report, markdown
 from overbench_tasks.display import TableValue, percent, table_of, text
 from overbench_tasks.errors import OverbenchError
 from overbench_tasks.metrics import Estimate, Rate
-from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 from overbench_tasks.refusal import RULES_VERSION
 from overbench_tasks.text import escaped, visible
 
@@ -376,7 +376,11 @@ def test_the_files_and_that_they_come_out_the_same_twice(release: Path, tmp_path
 
 
 def test_the_report_on_the_bundled_release_is_the_one_beside_its_inputs() -> None:
-    made = markdown(build(read_inputs([BUNDLED]), "OVERBENCH 2.0"), "report.html", "report_figures")
+    made = markdown(
+        build(read_inputs([BUNDLED_RELEASES["overbench-2.0"]]), "OVERBENCH 2.0"),
+        "report.html",
+        "report_figures",
+    )
     assert made == (V2 / "report" / "report.md").read_text(encoding="utf-8")
 
 

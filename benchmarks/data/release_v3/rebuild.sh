@@ -1,0 +1,22 @@
+#!/bin/sh
+# The bundled release from its inputs, byte for byte: sh benchmarks/data/release_v3/rebuild.sh OUT
+set -eu
+here=$(dirname "$0")
+cautious='+system:462511d5='   # the SHA-256 of the system prompt, which the card shows
+set -- "$1"
+for name in qwen2.5-coder-0.5b=Qwen2.5-Coder-0.5B qwen2.5-coder-1.5b=Qwen2.5-Coder-1.5B smollm2-135m=SmolLM2-135M; do
+  long=${name%=*} short=${name#*=}
+  set -- "$@" --alias "$long=$short" --alias "$long $cautious$short, cautious"
+done
+out=$1; shift
+inputs=$(mktemp -d)
+trap 'rm -r "$inputs"' EXIT
+python "$here/../../release_tiers.py" --write "$inputs" > /dev/null
+python "$here/../../candidate_answers.py" --write "$inputs/Claude.jsonl" > /dev/null
+for tier in boundary control counterparts contested; do
+  set -- "$@" "$inputs/$tier.jsonl"
+done
+# The hard set would be what the large model does not answer and another family does not: fewer than 150 prompts.
+overbench aggregate "$@" --outcomes "$inputs/Claude.jsonl" --responses "$here/logs" \
+  --out "$out" --name OVERBENCH --release_version 3.0 --license apache-2.0 --about "$here/about.md" \
+  --hard_targets Claude --min_rejections 1 --min_hard 150

@@ -1,0 +1,55 @@
+"""What targets refuse of each part of a release, as a Markdown table.
+
+    python benchmarks/release_rates.py [RELEASE]
+
+Rows are targets, columns the tiers and the counterparts. A cell is the share of scored replies that refuse,
+with a 95 % interval (Wilson) and their number.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from shared import percent
+
+from overbench_tasks.outcomes.release_files import Release, read_release
+from overbench_tasks.prompts.sources import BUNDLED
+
+COUNTERPARTS: Final = "counterparts"
+
+
+def table(release: Release) -> Iterator[str]:
+    """A row for each target with a scored reply, by its rate on the first part."""
+    parts = {row["id"]: row["tier"] for row in release.prompts().to_pylist()}
+    labels: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in release.matrix().to_pylist():
+        labels[row["target"]][parts[row["id"]]].append(row["label"])
+    for row in release.matrix(unsafe=True).to_pylist():
+        labels[row["target"]][COUNTERPARTS].append(row["label"])
+    names = [*sorted({tier for tier in parts.values() if tier}), COUNTERPARTS]
+    yield f"| target | {' | '.join(f'refused of {name}' for name in names)} |"
+    yield f"| --- |{' ---: |' * len(names)}"
+    for target in sorted(labels):
+        cells = []
+        for name in names:
+            scored = [label for label in labels[target][name] if label != "unscored"]
+            refused = sum(label == "refused" for label in scored)
+            cells.append(f"{percent(refused, len(scored))} of {len(scored)}" if scored else "not asked")
+        yield f"| {target} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("release", type=Path, nargs="?", default=BUNDLED)
+    print("\n".join(table(read_release(parser.parse_args().release))))
+
+
+if __name__ == "__main__":
+    main()
