@@ -4,8 +4,8 @@
     python benchmarks/candidate_answers.py --write FILE   # as an outcome table, of the prompts of the release
 
 ``data/release_v3/large_model.jsonl.gz`` has replies to harmless candidates, all of the boundary tier among
-them (a batch has 20 of several subjects), and the label that another reader gave each. Candidates of round 1
-were written after the failures on all others, to fail for the same reasons. A reply is a full answer where
+them (a batch has 20 of several subjects), and the label that another reader gave each. Candidates of rounds 1
+and 2 were written after the failures before, to fail for the same reasons. A reply is a full answer where
 its label is complied and it is not diluted. The replies' facts are unchecked.
 """
 
@@ -57,6 +57,7 @@ def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> I
         "in other languages": [row for row in rows if prompts[row["id"]]["language"] != "en"],
         "before any failure was seen": [row for row in rows if not prompts[row["id"]].get("round")],
         "round 1, written after failures": [row for row in rows if prompts[row["id"]].get("round") == 1],
+        "round 2, after those of round 1": [row for row in rows if prompts[row["id"]].get("round") == 2],
     }
     for name, part in parts.items():
         counts = Counter(map(outcome, part))

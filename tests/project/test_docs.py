@@ -42,6 +42,8 @@ PUBLISHED = (
     "benchmarks/data/release_v2/reading.md",
     "benchmarks/data/release_v2/report",
     "benchmarks/data/release_v2/writing.md",
+    "benchmarks/data/release_v3/about.md",
+    "benchmarks/data/release_v3/report",
     "tests/data/made_by_0.1",
 )
 """Cards and reports of releases, held to their sums, and what their writers and readers were told."""

@@ -2,11 +2,9 @@
 # The bundled release from its inputs, byte for byte: sh benchmarks/data/release_v3/rebuild.sh OUT
 set -eu
 here=$(dirname "$0")
-cautious='+system:462511d5='   # the SHA-256 of the system prompt, which the card shows
 set -- "$1"
 for name in qwen2.5-coder-0.5b=Qwen2.5-Coder-0.5B qwen2.5-coder-1.5b=Qwen2.5-Coder-1.5B smollm2-135m=SmolLM2-135M; do
-  long=${name%=*} short=${name#*=}
-  set -- "$@" --alias "$long=$short" --alias "$long $cautious$short, cautious"
+  set -- "$@" --alias "$name"
 done
 out=$1; shift
 inputs=$(mktemp -d)
