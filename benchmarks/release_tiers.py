@@ -247,8 +247,11 @@ def _english(row: Row) -> str | None:
 
 
 def _told_by_release(row: Row) -> dict[str, Any]:
-    names = ("id", "prompt", "category", "field", "form", "features", "seed_id", "round", "source_targets")
-    told = {name: row[name] for name in (*names, "generator") if row.get(name)}
+    names = ("id", "prompt", "category", "field", "form", "features", "seed_id", "round", "generator")
+    told = {name: row[name] for name in names if row.get(name)}
+    # Made for a checkpoint, however it was asked then.
+    if checkpoints := {target.partition(",")[0] for target in row.get("source_targets") or ()}:
+        told["source_targets"] = sorted(checkpoints)
     return {**told, **({"moderation": json.loads(row["moderation"])} if row["moderation"] else {})}
 
 
