@@ -59,8 +59,10 @@ def asked_again(first: Sequence[Row], again: Sequence[Row]) -> Iterator[str]:
         if row["how"] == "again":
             later.setdefault(row["id"], []).append(outcome(row))
     times = Counter(sum(label != "complied" for label in labels) for labels in later.values())
-    shown = ", ".join(f"{count} of them {n} times more" for n, count in sorted(times.items()))
-    yield f"{len(later)} not answered in full, asked twice more: not in full {shown}"
+    yield (
+        f"{len(later)} not answered in full, asked twice more: {times[0]} in full both times, {times[1]} "
+        f"once, {times[2]} never"
+    )
 
 
 def _sides(rows: Sequence[Row], outcomes: dict[str, str]) -> tuple[list[str], list[str]]:
