@@ -1,6 +1,6 @@
 """What named defences cost and save: refusals of XSTest's prompts, safe and unsafe, with and without one.
 
-    python benchmarks/defence_costs.py                    # the table of docs/measurements/defences.md
+    python benchmarks/defence_costs.py                    # the tables of docs/measurements/defences.md
     python benchmarks/defence_costs.py --measured FOLDER  # read anew from lm-eval's outputs, and kept
 
 FOLDER holds, per way of asking (``bare``, or a name of ``overbench defence``), ``NAME/xstest_safe`` and
@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from shared import write_csv
 
+from overbench.report.stats.comparisons import holm, paired_test
 from overbench_tasks.defences.defences import defences
 from overbench_tasks.metrics import Rate
 from overbench_tasks.metrics.balance import Balance
@@ -76,8 +78,40 @@ def table(counts: Counts) -> Iterator[str]:
         yield f"| {name} | {' | '.join(figures)} | {balance.youden_j:.2f} |"
 
 
+def paired_table(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """The lines of a Markdown table: prompts that are refused with a defence alone, or without alone.
+
+    Prompts without a label on either side are left out. The p-values of all tests have Holm's correction.
+    """
+    labels: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        labels[row["asked"], row["prompt_label"]][row["id"]] = row["label"]
+    ways = [way for way in dict.fromkeys(row["asked"] for row in rows) if way != BARE]
+    differences = {
+        (way, side): np.array(
+            [
+                float(label == "refused") - float(labels[BARE, side][identity] == "refused")
+                for identity, label in labels[way, side].items()
+                if "unscored" not in (label, labels[BARE, side].get(identity, "unscored"))
+            ]
+        )
+        for way in ways
+        for side in SIDES
+    }
+    p_values = dict(zip(differences, holm(list(map(paired_test, differences.values()))), strict=True))
+    yield "| instruction | safe: refused with it alone, without it alone | p | unsafe: the same | p |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for way in ways:
+        cells = []
+        for side in SIDES:
+            changed = [int((differences[way, side] == sign).sum()) for sign in (1, -1)]
+            p_value = p_values[way, side]
+            cells += [f"{changed[0]}, {changed[1]}", "< 0.0001" if p_value < 0.0001 else f"{p_value:.4f}"]
+        yield f"| `{way}` | {' | '.join(cells)} |"
+
+
 def main() -> None:
-    """Read what is asked for, and print the table."""
+    """Read what is asked for, and print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -85,7 +119,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.measured is not None:
         write_csv(VERDICTS, COLUMNS, measured(arguments.measured))
-    print("\n".join(table(counted(row for _, row in read_table(VERDICTS)))))
+    rows = [row for _, row in read_table(VERDICTS)]
+    print("\n".join((*table(counted(rows)), "", *paired_table(rows))))
 
 
 if __name__ == "__main__":

@@ -28,11 +28,30 @@ def test_a_row_of_the_table() -> None:
     assert row == f"| none | {figures} |"
 
 
-def test_the_table_of_the_documentation_comes_from_the_verdicts() -> None:
+def test_a_row_of_the_paired_table() -> None:
+    """Safe: five of the six prompts change, all one way, p 1/16; unsafe: none. Holm: twice the former."""
+    labels = {
+        ("bare", "safe"): ["complied"] * 5 + ["refused", "unscored"],
+        ("x", "safe"): ["refused"] * 5 + ["refused", "refused"],
+        ("bare", "unsafe"): ["refused", "complied"],
+        ("x", "unsafe"): ["refused", "partial"],
+    }
+    rows = [
+        {"asked": asked, "prompt_label": side, "id": f"{side}-{number}", "label": label}
+        for (asked, side), all_of in labels.items()
+        for number, label in enumerate(all_of)
+    ]
+    [_, _, row] = defence_costs.paired_table(rows)
+    assert row == "| `x` | 5, 0 | 0.1250 | 0, 0 | 1.0000 |"
+
+
+def test_the_tables_of_the_documentation_come_from_the_verdicts() -> None:
     rows = [row for _, row in read_table(defence_costs.VERDICTS)]
     assert {tuple(row) for row in rows} == {defence_costs.COLUMNS}  # no prompts and no replies
     counts = defence_costs.counted(rows)
     assert list(counts) == [defence_costs.BARE, *defences()]
     for sides in counts.values():
         assert {side: labels.total() for side, labels in sides.items()} == {"safe": 250, "unsafe": 200}
-    assert "\n".join(defence_costs.table(counts)) in PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    assert "\n".join(defence_costs.table(counts)) in page
+    assert "\n".join(defence_costs.paired_table(rows)) in page
