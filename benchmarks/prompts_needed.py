@@ -20,14 +20,14 @@ from overbench.compare.compare_settings import CompareSettings
 from overbench_tasks.metrics.stop_at_ci_width import LOOK, narrow_enough
 
 RISES = (0.02, 0.03, 0.05, 0.1)
-RATES = (0.05, 0.3)
+RATES = (0.05, 0.3, 0.6)
 KEPT = 0.75
 ALLOWED = (0.01, 0.02)
 POWER = 0.8
 STEP = 50
 MOST = 50_000
-WIDTH, WHOLE_SET = 0.04, 3557
-"""An interval of 4 points, on a part of ``overbench`` (release 2.0)."""
+WIDTH, WHOLE_SET = 0.04, 1876
+"""An interval of 4 points, on a part of ``overbench`` (release 3.0)."""
 RATES_OF_PARTS = (0.02, 0.04, 0.1, 0.3, 0.5)
 
 
