@@ -119,13 +119,13 @@ def test_the_page_has_the_tables_of_the_scripts() -> None:
     lines = [*tier_readings.table(of_set), "", *tier_readings.told_apart(of_set)]
     assert on_the_page("readings 3", [*lines, tier_readings.agreement(of_set)])
     again = reread.rereadings()
-    assert on_the_page("reread", ["```text", *reread.report(again, votes), "```"])
+    assert on_the_page("reread", ["```", *reread.report(again, votes), "```"])
     answers = candidate_answers.answers()
     tier = {row["id"] for row in release_tiers.tiers(candidates(), votes)["boundary"]}
     sets, later = (large_model.replies(f"large_model_{name}") for name in ("sets", "again"))
     table = large_model.table([row for row in answers if row["id"] in tier], sets)
     assert on_the_page(
-        "large model", [*table, "", "```text", *large_model.asked_again(answers, later), "```"]
+        "large model", [*table, "", "```", *large_model.asked_again(answers, later), "```"]
     )
     assert on_the_page("rounds", candidate_answers.table(answers, candidates(), votes))
     assert on_the_page("keys", candidate_keys.table(candidate_keys.all_answers(), candidates()))
