@@ -5,8 +5,8 @@
 
 ``benchmarks/data/contamination.csv.gz`` has the advantage of each prompt for each checkpoint. Three
 checkpoints are older than the prompts. SmolLM2-135M is also tuned, in float32 with AdamW, two epochs in
-batches of 4 at a learning rate of 5e-5, on 300 released prompts as plain text: the 157 that are checked and
-143 others of release 3.0, or 300 others of release 3.0, none of which is checked.
+batches of 4 at a learning rate of 5e-5, on 100 prompts of release 2.0 as plain text: the 97 that are checked
+and 3 others, or 100 others, none of which is checked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OLDER: Final = {
     "qwen2.5-coder-0.5b": "Qwen2.5-Coder-0.5B",
     "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
 }
-TUNED_ON: Final = 300
+TUNED_ON: Final = 100
 EPOCHS, LEARNING_RATE, BATCH = 2, 5e-5, 4
 
 
@@ -69,7 +69,7 @@ def table(of_checkpoint: Mapping[str, Sequence[float]]) -> Iterator[str]:
 def training_texts(checked: Sequence[CutPrompt]) -> dict[str, list[str]]:
     """The prompts to tune on: with those that are checked, and without them."""
     ids = {prompt.id for prompt in checked}
-    others = [row["prompt"] for row in read_prompts(source_file("overbench-3.0")) if row["id"] not in ids]
+    others = [row["prompt"] for row in read_prompts(source_file("overbench-2.0")) if row["id"] not in ids]
     drawn = random.Random(0).sample(others, TUNED_ON)
     own = [prompt.opening + prompt.continuation for prompt in checked]
     return {"checked": own + drawn[: TUNED_ON - len(own)], "others": drawn}
@@ -128,7 +128,7 @@ def measure(older: Sequence[str] = tuple(OLDER)) -> None:
     }
     variants = {
         "SmolLM2-135M, tuned on them": "checked",
-        "SmolLM2-135M, tuned on 300 others": "others",
+        "SmolLM2-135M, tuned on 100 others": "others",
     }
     for checkpoint, which in variants.items():
         with tempfile.TemporaryDirectory() as folder:

@@ -124,9 +124,7 @@ def test_the_page_has_the_tables_of_the_scripts() -> None:
     tier = {row["id"] for row in release_tiers.tiers(candidates(), votes)["boundary"]}
     sets, later = (large_model.replies(f"large_model_{name}") for name in ("sets", "again"))
     table = large_model.table([row for row in answers if row["id"] in tier], sets)
-    assert on_the_page(
-        "large model", [*table, "", "```", *large_model.asked_again(answers, later), "```"]
-    )
+    assert on_the_page("large model", [*table, "", "```", *large_model.asked_again(answers, later), "```"])
     assert on_the_page("rounds", candidate_answers.table(answers, candidates(), votes))
     assert on_the_page("keys", candidate_keys.table(candidate_keys.all_answers(), candidates()))
     assert on_the_page("rates 3", release_rates.table(RELEASE))

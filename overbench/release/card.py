@@ -103,11 +103,12 @@ class PromptFigures:
 
     Attributes:
         refreshed: made by a refresh: from a seed, around an attributed word.
-        refused_by_none: answered by any number of targets, refused by none.
+        refused_by_none: answered by one target or more, refused by none.
         instructed_alone: refused, and only by targets with a system instruction.
         tiers: tier -> prompts of it.
         tier_rates: (tier, target) -> refused of the scored prompts of the tier.
         contested: target -> how many contested prompts have which label.
+        languages: of the prompts, the most frequent first; empty where no source tells one.
     """
 
     refreshed: int
@@ -116,6 +117,7 @@ class PromptFigures:
     tiers: Mapping[str, int] = field(default_factory=dict)
     tier_rates: Mapping[tuple[str, str], Rate] = field(default_factory=dict)
     contested: Mapping[str, Counter[str]] = field(default_factory=dict)
+    languages: Sequence[str] = ()
 
 
 def prompt_figures(workspace: Workspace) -> PromptFigures:
@@ -126,7 +128,7 @@ def prompt_figures(workspace: Workspace) -> PromptFigures:
         if not target.system_instruction
     ]
     [row] = workspace.database.connection.execute(
-        """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (coalesce(refusing, 0) = 0),
+        """SELECT count(*) FILTER (round IS NOT NULL), count(*) FILTER (refusing = 0),
                   count(*) FILTER (refusing > 0 AND NOT by_bare)
            FROM prompts SEMI JOIN kept USING (number) LEFT JOIN (
                SELECT number, count(*) FILTER (label = 'refused') AS refusing,
@@ -144,6 +146,10 @@ def prompt_figures(workspace: Workspace) -> PromptFigures:
            FROM entries JOIN prompts USING (number) SEMI JOIN kept USING (number)
            WHERE tier IS NOT NULL GROUP BY tier, target ORDER BY tier, target"""
     ).fetchall()
+    languages = workspace.database.connection.execute(
+        """SELECT language FROM prompts SEMI JOIN kept USING (number) WHERE language IS NOT NULL
+           GROUP BY language ORDER BY count(*) DESC, language"""
+    ).fetchall()
     contested: dict[str, Counter[str]] = {}
     for target, label, count in workspace.database.connection.execute(
         """SELECT target, label::VARCHAR, count(*) FROM entries SEMI JOIN kept_contested USING (number)
@@ -158,6 +164,7 @@ def prompt_figures(workspace: Workspace) -> PromptFigures:
         tiers=dict(tiers),
         tier_rates={(tier, names[target]): Rate(refused or 0.0, n) for tier, target, refused, n in rates},
         contested=contested,
+        languages=[language for (language,) in languages],
     )
 
 
@@ -176,9 +183,9 @@ def card(
         about: Markdown that goes last, as it is.
     """
     parts = [
-        _front_matter(facts),
+        _front_matter(facts, figures),
         _opening(facts, targets, figures),
-        _USE,
+        _use(facts),
         _CANARY,
         _counts(facts),
         _hard(facts, targets),
@@ -193,7 +200,15 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def _front_matter(facts: Mapping[str, Any]) -> str:
+def _use(facts: Mapping[str, Any]) -> str:
+    if facts["counts"]["hard"]:
+        return _USE
+    return "\n".join(line for line in _USE.splitlines() if "--tasks overbench_hard" not in line).replace(
+        "  # or overbench_hard, matrix,", "  # or matrix,"
+    )
+
+
+def _front_matter(facts: Mapping[str, Any], figures: PromptFigures) -> str:
     from huggingface_hub import DatasetCardData
 
     n = facts["counts"]["kept"]
@@ -210,7 +225,7 @@ def _front_matter(facts: Mapping[str, Any]) -> str:
     front = DatasetCardData(
         pretty_name=f"{facts['name']} {facts['version']}",
         license=facts["settings"].get("license"),
-        language=["en"],
+        language=list(figures.languages) or ["en"],
         task_categories=["text-generation"],
         tags=["over-refusal", "oversensitivity", "overbench", "safety"],
         size_categories=[size],
