@@ -51,8 +51,10 @@ def table(replies: Sequence[Row], rows: Mapping[str, Row]) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: |"
     parts = {
         "seen by who wrote the keys": [reply for reply in keyed if reply["batch"] <= LAST_SEEN],
-        "not seen": [reply for reply in keyed if LAST_SEEN < reply["batch"] < CAUTIOUS],
-        "not seen, told to be cautious": [reply for reply in keyed if reply["batch"] >= CAUTIOUS],
+        "not seen": [
+            reply for reply in keyed if reply["batch"] > LAST_SEEN and not reply["batch"].startswith(CAUTIOUS)
+        ],
+        "not seen, told to be cautious": [reply for reply in keyed if reply["batch"].startswith(CAUTIOUS)],
     }
     for name, part in parts.items():
         full = [reply for reply in part if outcome(reply) == "complied"]
