@@ -292,7 +292,9 @@ def test_a_server_is_started_waited_for_and_stopped(tmp_path: Path, monkeypatch:
     up = {**TARGET, "model_args": "model=org/one,base_url=http://127.0.0.1:{port}", "server": server}
     never = {**up, "name": "never", "server": {"command": "sleep 60", "timeout_sec": 0.1}}
     ends = {**up, "name": "ends", "server": {"command": f"{sys.executable} -c 1/0"}}
-    dies = {**up, "name": "dies", "server": {**server, "command": command % "handle_request()"}}
+    # It lives a little longer than its one answer, so that the check after the answer still finds it.
+    one_answer = "handle_request(); __import__('time').sleep(0.2)"
+    dies = {**up, "name": "dies", "server": {**server, "command": command % one_answer}}
     taken = {**up, "name": "taken", "server": {**server}}
     for target in (never, ends, dies, taken):
         target["model_args"] = f"model=org/{target['name']},base_url=http://127.0.0.1:{{port}}"
