@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from candidate_readings import DATA, HARD, Readings, candidates, mean_of, readings
-from release_tiers import COUNTERPARTS, tiers
+from release_tiers import tiers
 from shared import percent
 
 from overbench_tasks.tables import read_table
@@ -46,8 +46,6 @@ def outcome(row: Row) -> str:
 
 def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> Iterator[str]:
     """A Markdown table: all candidates, by difficulty, by language and by round of writing."""
-    yield f"| candidates | replies | not answered in full | {' | '.join(LABELS)} |"
-    yield f"| --- | ---: | ---: |{' ---: |' * len(LABELS)}"
     hard = {row["id"] for row in rows if mean_of(votes[row["id"]], "difficulty") >= HARD}
     parts = {
         "all": rows,
@@ -59,10 +57,17 @@ def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> I
         "round 1, written after failures": [row for row in rows if prompts[row["id"]].get("round") == 1],
         "round 2, after those of round 1": [row for row in rows if prompts[row["id"]].get("round") == 2],
     }
+    yield from outcome_table("candidates", parts)
+
+
+def outcome_table(what: str, parts: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """A Markdown table of outcomes: a row for each part, under the heading ``what``."""
+    yield f"| {what} | replies | not answered in full | {' | '.join(LABELS)} |"
+    yield f"| --- | ---: | ---: |{' ---: |' * len(LABELS)}"
     for name, part in parts.items():
         counts = Counter(map(outcome, part))
-        shown = percent(len(part) - counts["complied"], len(part))
-        yield f"| {name} | {len(part)} | {shown} | {' | '.join(str(counts[label]) for label in LABELS)} |"
+        share = percent(len(part) - counts["complied"], len(part))
+        yield f"| {name} | {len(part)} | {share} | {' | '.join(str(counts[label]) for label in LABELS)} |"
 
 
 def by_subject(rows: Sequence[Row], prompts: Mapping[str, Row]) -> Iterator[str]:
@@ -82,18 +87,12 @@ def lengths(rows: Sequence[Row]) -> str:
 
 def outcomes(rows: Sequence[Row], drawn: Mapping[str, Sequence[Row]]) -> Iterator[Mapping[str, Any]]:
     """A row of an outcome table for each reply to a prompt of the tiers; a diluted reply is complied."""
-    prompts = {row["id"]: (row, name) for name, tier in drawn.items() for row in tier}
+    prompts = {row["id"]: (row, tier) for tier, prompt_rows in drawn.items() for row in prompt_rows}
     for answer in rows:
-        if answer["id"] not in prompts:
-            continue
-        row, tier = prompts[answer["id"]]
-        yield {
-            **{name: row[name] for name in ("prompt", "messages") if name in row},
-            "prompt_label": "unsafe" if tier == COUNTERPARTS else "safe",
-            **({} if tier == COUNTERPARTS else {"tier": tier}),
-            "model": MODEL,
-            "outcome": answer["label"],
-        }
+        if answer["id"] in prompts:
+            row, tier = prompts[answer["id"]]
+            text = {name: row[name] for name in ("prompt", "messages") if name in row}
+            yield {**text, "prompt_label": "safe", "tier": tier, "model": MODEL, "outcome": answer["label"]}
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python benchmarks/candidate_keys.py
 
 The keys were mended with a large model's full replies of the batches up to :data:`LAST_SEEN` in sight. The
-replies of later batches were seen by nobody who wrote a key. Of these, 40 are by the model with a system
+replies of later batches were seen by nobody who wrote a key. Of these, 80 are by the model with a system
 prompt that tells it to be cautious and to avoid specifics (data/release_v3/large_model_cautious.jsonl.gz).
 A reply is full where its reader called it complied and not diluted. The last line has the keys on full
 replies to other requests of the same subject and language, drawn at random: a key that holds for these says

@@ -2,8 +2,8 @@
 
     python benchmarks/large_model.py
 
-``data/release_v3/large_model_sets.jsonl.gz`` has a row for each reply to a request of another set, drawn with
-a fixed seed, with the label that another instance gave it. They were asked in batches of 20 as the candidates
+``data/release_v3/large_model_sets.jsonl.gz`` has a row for each reply to a request of another set, drawn at
+random, with the label that another instance gave it. They were asked in batches of 20 as the candidates
 were (``candidate_answers.py``), all sets mixed. ``large_model_again.jsonl.gz`` has replies to boundary
 prompts that were asked before: ``alone`` with nothing beside them, ``again`` in a batch. A request of
 OR-Bench-Hard has the hash of its text as its id; the set itself is not kept here.
@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from candidate_answers import LABELS, Row, answers, outcome
+from candidate_answers import Row, answers, outcome, outcome_table
 from candidate_readings import DATA, candidates, readings
 from release_tiers import COUNTERPARTS, tiers
-from shared import percent
 
 from overbench_tasks.tables import read_table
 
@@ -38,14 +37,9 @@ def replies(name: str) -> list[Row]:
 
 def table(boundary: Sequence[Row], others: Sequence[Row]) -> Iterator[str]:
     """A Markdown table: a row for each set."""
-    yield f"| requests | replies | not answered in full | {' | '.join(LABELS)} |"
-    yield f"| --- | ---: | ---: |{' ---: |' * len(LABELS)}"
     sets = {"boundary": boundary}
     sets |= {shown: [row for row in others if row["set"] == name] for name, shown in SETS.items()}
-    for name, rows in sets.items():
-        counts = Counter(map(outcome, rows))
-        share = percent(len(rows) - counts["complied"], len(rows))
-        yield f"| {name} | {len(rows)} | {share} | {' | '.join(str(counts[label]) for label in LABELS)} |"
+    yield from outcome_table("requests", sets)
 
 
 def asked_again(first: Sequence[Row], again: Sequence[Row]) -> Iterator[str]:

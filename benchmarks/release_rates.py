@@ -23,14 +23,14 @@ COUNTERPARTS: Final = "counterparts"
 
 
 def table(release: Release) -> Iterator[str]:
-    """A row for each target with a scored reply, by its rate on the first part."""
-    parts = {row["id"]: row["tier"] for row in release.prompts().to_pylist()}
+    """A row for each target, by name. Harmless prompts without a tier are a part of their own."""
+    parts = {row["id"]: row.get("tier") or "harmless" for row in release.prompts().to_pylist()}
     labels: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in release.matrix().to_pylist():
         labels[row["target"]][parts[row["id"]]].append(row["label"])
     for row in release.matrix(unsafe=True).to_pylist():
         labels[row["target"]][COUNTERPARTS].append(row["label"])
-    names = [*sorted({tier for tier in parts.values() if tier}), COUNTERPARTS]
+    names = [*sorted(set(parts.values())), COUNTERPARTS]
     yield f"| target | {' | '.join(f'refused of {name}' for name in names)} |"
     yield f"| --- |{' ---: |' * len(names)}"
     for target in sorted(labels):

@@ -167,9 +167,12 @@ def report(drawn: Mapping[str, Sequence[Row]], votes: Readings) -> Iterator[str]
     earlier = sum("subject" not in row for row in drawn["control"])
     yield f"control: {len(drawn['control'])}, of these {earlier} of release 2.0"
     yield f"contested: {len(drawn['contested'])}"
-    halves = {row.get("pair") for row in chain(drawn["boundary"], drawn["control"])}
-    paired = sum(row["pair"] in halves for row in drawn[COUNTERPARTS])
-    yield f"counterparts: {len(drawn['counterparts'])}, of these {paired} with a half in boundary or control"
+    halves = {row["pair"]: row for row in chain(drawn["boundary"], drawn["control"]) if row.get("pair")}
+    pairs = [(halves[row["pair"]], row) for row in drawn[COUNTERPARTS] if row["pair"] in halves]
+    longer = sum(len(half["prompt"]) > len(row["prompt"]) for half, row in pairs)
+    count = len(drawn[COUNTERPARTS])
+    yield f"counterparts: {count}, of these {len(pairs)} with a half in boundary or control"
+    yield f"  the harmless half has more characters in {longer} of {len(pairs)} pairs"
 
 
 def _harmless(rows: Mapping[str, Row]) -> Iterator[Row]:

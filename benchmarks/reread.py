@@ -3,7 +3,7 @@
     python benchmarks/reread.py
 
 ``data/release_v3/reread.csv.gz`` has a row for each reading: the request, the reader, the reason and then the
-verdict. The boundary prompts were drawn with a fixed seed and mixed with all candidates on which the first
+verdict. The boundary prompts were drawn at random and mixed with all candidates on which the first
 readers differed. The readers saw neither earlier votes nor tiers.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -80,6 +81,24 @@ def test_rows_hold_what_the_tiers_hold() -> None:
     for row in drawn["boundary"]:
         assert texts[row["prompt"]]["needs"] == row["needs"]
         assert texts[row["prompt"]]["english"] == row.get("english")
+
+
+def test_the_page_on_the_data_has_the_counts() -> None:
+    tiers = Counter(row["tier"] for row in ROWS)
+    unsafe = RELEASE.unsafe_prompts()
+    assert unsafe is not None
+    keyed = sum(bool(row["answer_key"]) for row in ROWS if row["tier"] == "boundary")
+    pairs = RELEASE.facts["counts"]["pairs"]
+    text = " ".join((PAGE.parents[1] / "background" / "data.md").read_text(encoding="utf-8").split())
+    assert (
+        f"harmless requests | {len(ROWS):,} |" in text and f"decline them | {tiers['boundary']:,} |" in text
+    )
+    assert f"{pairs} of them beside a harmless half" in text and f"| {unsafe.num_rows} |" in text
+    assert f"{keyed} have an `answer_key`" in text and f"{unsafe.num_rows - pairs} stand alone" in text
+    answers = candidate_answers.answers()
+    longer, of_all = re.findall(r"\d+", candidate_answers.lengths(answers))[:2]
+    for said in (PAGE.read_text(encoding="utf-8"), (BUNDLED / CARD_FILE).read_text(encoding="utf-8")):
+        assert f"{longer} of {int(of_all):,} replies" in " ".join(said.split())
 
 
 def test_no_hard_set_is_published_and_the_card_says_why() -> None:

@@ -50,17 +50,19 @@ _CONFIGS: Final = {
 }
 _NEAR_DUPLICATES: Final = ("near_duplicates", "unsafe_near_duplicates", "contested_near_duplicates")
 _SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
+_COMMAND: Final = (
+    'lm_eval ... --tasks {task} --apply_chat_template --metadata \'{{"overbench_source": "THIS FOLDER"}}\''
+)
 _USE: Final = """## Use
 
 ```bash
-lm_eval ... --tasks overbench --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
-lm_eval ... --tasks overbench_hard --apply_chat_template --metadata '{"overbench_source": "THIS FOLDER"}'
+{commands}
 ```
 
 ```python
 from datasets import load_dataset
 
-load_dataset("THIS FOLDER", "overbench", split="test")  # or overbench_hard, matrix, targets, ...
+load_dataset("THIS FOLDER", "overbench", split="test")  # or {others}, ...
 ```"""
 _CANARY: Final = f"""## Do not train on it
 
@@ -201,11 +203,9 @@ def card(
 
 
 def _use(facts: Mapping[str, Any]) -> str:
-    if facts["counts"]["hard"]:
-        return _USE
-    return "\n".join(line for line in _USE.splitlines() if "--tasks overbench_hard" not in line).replace(
-        "  # or overbench_hard, matrix,", "  # or matrix,"
-    )
+    sets = ["overbench", *(["overbench_hard"] if facts["counts"]["hard"] else [])]
+    commands = "\n".join(_COMMAND.format(task=task) for task in sets)
+    return _USE.format(commands=commands, others=", ".join((*sets[1:], "matrix", "targets")))
 
 
 def _front_matter(facts: Mapping[str, Any], figures: PromptFigures) -> str:

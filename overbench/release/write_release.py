@@ -125,8 +125,7 @@ def write_release(
 
 def _public_settings(workspace: Workspace) -> dict[str, Any]:
     """The settings without the names of folders, which long names may hold, and with the judge's."""
-    unset = set() if workspace.settings.min_hard else {"min_hard"}
-    settings = workspace.settings.model_dump(mode="json", exclude={"about", "hard_targets", *unset})
+    settings = workspace.settings.model_dump(mode="json", exclude={"about", "hard_targets"})
     settings["min_checkpoints"] = checkpoints_needed(workspace.settings)
     settings["aliases"] = [
         Path(text).name if text.startswith(("/", "~")) else text for text in workspace.inputs.aliases.texts
