@@ -7,7 +7,7 @@ a table with prompts that no other set has.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -149,14 +149,22 @@ def published(release: Release) -> set[str]:
     return {str(source["name"]) for source in sources if source.get("kind") == OUTCOME_TABLE}
 
 
-def ids_by_source(outcomes: JoinedOutcomes) -> dict[str, list[str]]:
-    """Source -> ids of its prompts, harmless or unsafe; empty where all come from one."""
+def ids_by_source(outcomes: JoinedOutcomes, tables: Collection[str] = ()) -> dict[str, list[str]]:
+    """Source -> ids of its prompts, harmless or unsafe; empty where all come from one.
+
+    Args:
+        tables: the sources that are outcome tables. A table all of whose prompts came from other sources has
+            outcomes on these, and is no source of prompts.
+    """
     ids: dict[str, list[str]] = defaultdict(list)
     for side in outcomes.sides.values():
         for row in side.prompts.select(["id", "sources"]).to_pylist():
             for source in row["sources"] or ():
                 ids[source].append(row["id"])
-    return dict(sorted(ids.items())) if len(ids) > 1 else {}
+    brought = {id_ for source, of_source in ids.items() if source not in tables for id_ in of_source}
+    bringing = (source for source in sorted(ids) if source not in tables or set(ids[source]) - brought)
+    of_sources = {source: ids[source] for source in bringing}
+    return of_sources if len(of_sources) > 1 else {}
 
 
 @dataclass(frozen=True)

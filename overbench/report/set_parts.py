@@ -190,9 +190,10 @@ def set_parts(name: str, outcomes: JoinedOutcomes, logs: Sequence[Log], given: R
 
 def _ids_of_parts(matrix: ResponseMatrix, outcomes: JoinedOutcomes, release: Release) -> dict[str, list[str]]:
     """Source -> ids of its prompts; empty if all targets got the same sources."""
-    ids_of_sources = ids_by_source(outcomes)
+    tables = published(release)
+    ids_of_sources = ids_by_source(outcomes, tables)
     targets = {matrix.with_ids(ids).answered().targets for ids in ids_of_sources.values()}
-    return ids_of_sources if len(targets) > 1 or published(release) else {}
+    return ids_of_sources if len(targets) > 1 or tables else {}
 
 
 def _unsafe_sets(

@@ -130,6 +130,16 @@ def test_a_release_tells_its_sources_apart() -> None:
     ]
 
 
+def test_outcomes_on_prompts_of_another_source_are_no_set_of_their_own() -> None:
+    rows = [{"prompt": prompt} for prompt in prompts("good", 3)]
+    file = write_table(Path("ours.jsonl"), rows)
+    tables = find_outcomes([table("theirs", ("a", "good", "rc"))])
+    aggregate([file], [], Path("out"), outcomes=tables)
+    inputs = read(release=True)
+    assert rates(inputs) == {"overbench": {"a": Rate(1, 2)}}
+    assert inputs.parts == ()
+
+
 @pytest.mark.parametrize("released", [False, True])
 def test_a_model_rated_on_a_part_of_its_replies_is_named_first(released: bool) -> None:
     file = table("hard", ("a", "fine", "rc" + 8 * "e"), ("b", "fine", 9 * "c" + "e"))

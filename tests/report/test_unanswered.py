@@ -14,9 +14,11 @@ from report_fakes import HOSTILE, cells
 from overbench.report.figures import StackedChart
 from overbench.report.report_inputs import read_inputs
 from overbench.report.section import Section
+from overbench.report.sections.labels_section import without_evasion
 from overbench.report.sections.unanswered_section import kind_of, stack_of
 from overbench.report.stats.matrix import label_counts
 from overbench.report.write_report import build, html, markdown
+from overbench_tasks.outcomes.outcome_tables import BY
 from overbench_tasks.records import KeyCheck, Label, Verdict
 from overbench_tasks.refusal import RULES_VERSION
 
@@ -99,7 +101,7 @@ def test_without_answer_keys_dilution_is_said_not_to_be_measured(tmp_path: Path)
     report = build(read_inputs([tmp_path]))
     [row] = cells(report, "unanswered")
     assert row[9:11] == ["–", "–"]
-    assert any("None of these prompts has an answer key" in line for line in section_of(tmp_path).paragraphs)
+    assert any("No answer key was checked" in line for line in section_of(tmp_path).paragraphs)
 
 
 def test_examples_of_each_kind_are_shown_and_are_no_markup(tmp_path: Path) -> None:
@@ -129,6 +131,11 @@ def test_results_of_other_rule_versions_are_told_at_the_head_and_in_the_section(
     assert any(line.startswith("rules 2.0 cannot detect evasive replies") for line in paragraphs)
     write_log(tmp_path / "new", [("Tell me of this.", ["refused"])])
     assert "Labelled by rules" not in " ".join(build(read_inputs([tmp_path / "new"])).lead)
+
+
+def test_of_an_outcome_table_without_evasive_replies_nobody_knows_whether_they_were_looked_for() -> None:
+    assert without_evasion([f"{BY}theirs"]).startswith(f"{BY}theirs has no evasive reply.")
+    assert "cannot detect" not in without_evasion([f"{BY}theirs"])
 
 
 @pytest.mark.parametrize(

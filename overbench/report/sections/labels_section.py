@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Final
 
 from overbench.report.report_inputs import Inputs
@@ -143,6 +143,23 @@ def labellers_that_detect_evasion(inputs: Inputs) -> set[str]:
         count.labelled_by for count in counts if count.labels["evasive"] and count.labelled_by.startswith(BY)
     }
     return of_tables | {count.labelled_by for count in counts if detects_evasion(count.labelled_by)}
+
+
+def without_evasion(labelled_by: Sequence[str]) -> str:
+    """What a reader must know of labellers that are not among :func:`labellers_that_detect_evasion`."""
+    tables = [name for name in labelled_by if name.startswith(BY)]
+    labellers = [name for name in labelled_by if not name.startswith(BY)]
+    sentences = []
+    if labellers:
+        sentences.append(
+            f"{', '.join(labellers)} cannot detect evasive replies: in what they labelled, evasive replies "
+            "have one of the other labels."
+        )
+    if tables:
+        sentences.append(
+            f"{', '.join(tables)} has no evasive reply. Whether evasive replies were looked for is not known."
+        )
+    return " ".join(sentences)
 
 
 def _categories_table(inputs: Inputs) -> Table | None:

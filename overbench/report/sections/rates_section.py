@@ -12,7 +12,7 @@ from overbench.report.figures import BarChart, Series
 from overbench.report.report_inputs import SYSTEM_MARK, Inputs
 from overbench.report.report_sources import HARD
 from overbench.report.section import Section, highest_first
-from overbench.report.sections.labels_section import labellers_that_detect_evasion
+from overbench.report.sections.labels_section import labellers_that_detect_evasion, without_evasion
 from overbench.report.set_parts import PromptSet
 from overbench.report.stats.comparisons import ranking_agreement
 from overbench.report.stats.matrix import MISSING
@@ -186,7 +186,7 @@ def about_labels(inputs: Inputs) -> Iterator[str]:
                 "some of them (overbench annotate) and give the sheet with --labels."
             )
         if labeller not in labellers_that_detect_evasion(inputs):
-            yield f"{labeller} cannot detect evasive replies, so evasion is not measured in what it labelled."
+            yield without_evasion([labeller])
 
 
 def _models_of_style(inputs: Inputs, labeller: str, style: StyleName) -> str:

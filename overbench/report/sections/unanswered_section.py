@@ -13,7 +13,7 @@ from overbench.report.figures import Series, StackedChart
 from overbench.report.report_inputs import Inputs
 from overbench.report.report_sources import ALL, HARD
 from overbench.report.section import Section
-from overbench.report.sections.labels_section import labellers_that_detect_evasion
+from overbench.report.sections.labels_section import labellers_that_detect_evasion, without_evasion
 from overbench.report.stats.matrix import LabelCount
 from overbench_tasks.display import NONE, Table, TableValue, percent, shares, table_of, text
 from overbench_tasks.labellers.rules_labeller import about_other_versions
@@ -205,13 +205,10 @@ def _paragraphs(inputs: Inputs, stacks: list[Stack]) -> Iterator[str]:
         "the scored prompts that get no full answer."
     )
     if not any(stack.keyed for stack in stacks):
-        yield "None of these prompts has an answer key, so diluted and cut replies are not measured here."
+        yield "No answer key was checked here, so diluted and cut replies are not measured."
     detecting = labellers_that_detect_evasion(inputs)
     if blind := sorted({stack.count.labelled_by for stack in stacks} - detecting):
-        yield (
-            f"{', '.join(blind)} cannot detect evasive replies: in what they labelled, evasive replies have "
-            "one of the other labels."
-        )
+        yield without_evasion(blind)
     if other_versions := about_other_versions(inputs.labelled_by):
         yield other_versions
 
