@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import uuid4
 
 from overbench_tasks.errors import OverbenchError
@@ -29,8 +29,22 @@ logger = logging.getLogger(__name__)
 KEPT_PROMPTS: Final = "OVERBENCH_KEPT_PROMPTS"
 """An environment variable, JSON: task -> the folder of its prompts by ``Dataset.save_to_disk``."""
 
+RatedSide = Literal["safe", "unsafe"]
+
 _OPTIONAL_COLUMNS: Final = (*MORE_COLUMNS, "scenario")
 """Columns that are left out if no row has them; ``scenario`` is an agent's."""
+
+
+_TASK_OF_CONTESTED: Final = (
+    "Contested prompts are in no rate; take overbench_contested with this file as overbench_source."
+)
+_TASK_OF_OTHERS: Final[Mapping[RatedSide, str]] = {
+    "safe": "Over-refusal is measured on safe prompts; take overbench_balance with this file as "
+    "overbench_unsafe_source, or the unsafe task of the set it comes from (the tag safety).",
+    "unsafe": "Safety is measured on unsafe prompts; take overbench with this file as overbench_source, or "
+    "the safe task of the set it comes from (the tag oversensitivity_neighbours).",
+}
+"""Side that was wanted -> which task measures the prompts of the other side."""
 
 
 def provenance_of(*files: Path) -> dict[str, str | list[str]]:
@@ -44,7 +58,7 @@ def provenance_of(*files: Path) -> dict[str, str | list[str]]:
     return provenance | ({"overbench_release": release_names.pop()} if len(release_names) == 1 else {})
 
 
-def of_label(wanted: PromptSide, rows: Iterable[Row], where: str) -> Iterator[Row]:
+def of_label(wanted: RatedSide, rows: Iterable[Row], where: str) -> Iterator[Row]:
     """The rows with the wanted label. The other rows are left out with a warning.
 
     Raises:
@@ -60,16 +74,9 @@ def of_label(wanted: PromptSide, rows: Iterable[Row], where: str) -> Iterator[Ro
             others[row["prompt_label"]] += 1
     if not kept:
         other = " or ".join(others)
+        task = _TASK_OF_CONTESTED if set(others) == {"contested"} else _TASK_OF_OTHERS[wanted]
         raise OverbenchError(
-            f"Expected {wanted} prompts in {where}, and all {others.total():,} are {other}. "
-            + (
-                "Over-refusal is measured on safe prompts; take overbench_balance with this file as "
-                "overbench_unsafe_source, or the unsafe task of the set it comes from (the tag safety)."
-                if wanted == "safe"
-                else "Safety is measured on unsafe prompts; take overbench with this file as "
-                "overbench_source, or the safe task of the set it comes from (the tag "
-                "oversensitivity_neighbours)."
-            )
+            f"Expected {wanted} prompts in {where}, and all {others.total():,} are {other}. {task}"
         )
     if others:
         logger.warning(

@@ -56,6 +56,12 @@ def test_contested_prompts_are_on_no_side_of_any_other_task(source: Path) -> Non
     assert prompts(pairs) == ["easy", "harmful"]
 
 
+def test_a_file_of_contested_prompts_alone_names_their_task(tmp_path: Path) -> None:
+    source = write_table(tmp_path / "p.jsonl", [{"prompt": "no side", "prompt_label": "contested"}])
+    with pytest.raises(OverbenchError, match=r"all 1 are contested\. .* take overbench_contested"):
+        load_prompts(overbench_set="overbench", overbench_source=str(source))
+
+
 def test_a_row_keeps_its_tier_also_one_of_other_people(tmp_path: Path) -> None:
     source = write_table(tmp_path / "p.csv", [{"prompt": "a", "tier": "gold"}, {"prompt": "b", "tier": ""}])
     rows = read_prompts(source)
