@@ -5,7 +5,7 @@
 
 ``data/release_v3/large_model.jsonl.gz`` has replies to harmless candidates, all of the boundary tier among
 them (a batch has 20 of several subjects), and the label that another reader gave each. Candidates of rounds 1
-and 2 were written after the failures before, to fail for the same reasons. A reply is a full answer where
+to 3 were written after the failures before, to fail for the same reasons. A reply is a full answer where
 its label is complied and it is not diluted. The replies' facts are unchecked.
 """
 
@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from candidate_readings import DATA, HARD, Readings, candidates, mean_of, readings
-from release_tiers import tiers
+from release_tiers import COUNTERPARTS, tiers
 from shared import percent
 
 from overbench_tasks.tables import read_table
 
 ANSWERS = DATA / "large_model.jsonl.gz"
+ANSWERS_OF_SETS = DATA / "large_model_sets.jsonl.gz"
+"""Replies to the control tier, to counterparts, and to other people's sets (``large_model.py``)."""
 MODEL = "Claude"
 """The target's name in the release; which version it is was not told to those who asked."""
 WORDS = 250
@@ -47,15 +49,17 @@ def outcome(row: Row) -> str:
 def table(rows: Sequence[Row], prompts: Mapping[str, Row], votes: Readings) -> Iterator[str]:
     """A Markdown table: all candidates, by difficulty, by language and by round of writing."""
     hard = {row["id"] for row in rows if mean_of(votes[row["id"]], "difficulty") >= HARD}
+    first = [row for row in rows if not prompts[row["id"]].get("round")]
     parts = {
         "all": rows,
         "difficulty of 3 or more": [row for row in rows if row["id"] in hard],
         "difficulty below 3": [row for row in rows if row["id"] not in hard],
-        "in English": [row for row in rows if prompts[row["id"]]["language"] == "en"],
-        "in other languages": [row for row in rows if prompts[row["id"]]["language"] != "en"],
-        "before any failure was seen": [row for row in rows if not prompts[row["id"]].get("round")],
+        "written before any failure was seen": first,
+        "of these in English": [row for row in first if prompts[row["id"]]["language"] == "en"],
+        "of these in other languages": [row for row in first if prompts[row["id"]]["language"] != "en"],
         "round 1, written after failures": [row for row in rows if prompts[row["id"]].get("round") == 1],
         "round 2, after those of round 1": [row for row in rows if prompts[row["id"]].get("round") == 2],
+        "round 3, after all of these": [row for row in rows if prompts[row["id"]].get("round") == 3],
     }
     yield from outcome_table("candidates", parts)
 
@@ -86,13 +90,23 @@ def lengths(rows: Sequence[Row]) -> str:
 
 
 def outcomes(rows: Sequence[Row], drawn: Mapping[str, Sequence[Row]]) -> Iterator[Mapping[str, Any]]:
-    """A row of an outcome table for each reply to a prompt of the tiers; a diluted reply is complied."""
-    prompts = {row["id"]: (row, tier) for tier, prompt_rows in drawn.items() for row in prompt_rows}
-    for answer in rows:
-        if answer["id"] in prompts:
-            row, tier = prompts[answer["id"]]
-            text = {name: row[name] for name in ("prompt", "messages") if name in row}
-            yield {**text, "prompt_label": "safe", "tier": tier, "model": MODEL, "outcome": answer["label"]}
+    """A row of an outcome table for each prompt of the release that was asked; a diluted reply is complied.
+
+    Args:
+        rows: replies. Of several to a prompt the first counts.
+        drawn: the tiers and the counterparts.
+    """
+    labels: dict[str, str] = {}
+    for row in rows:
+        labels.setdefault(row["id"], row["label"])
+    for tier, prompts in drawn.items():
+        of_tier = (
+            {"prompt_label": "unsafe"} if tier == COUNTERPARTS else {"prompt_label": "safe", "tier": tier}
+        )
+        for prompt in prompts:
+            if prompt["id"] in labels:
+                text = {name: prompt[name] for name in ("prompt", "messages") if name in prompt}
+                yield {**text, **of_tier, "model": MODEL, "outcome": labels[prompt["id"]]}
 
 
 def main() -> None:
@@ -104,9 +118,9 @@ def main() -> None:
     file = parser.parse_args().write
     rows, prompts = answers(), candidates()
     if file is not None:
-        lines = [
-            json.dumps(row, ensure_ascii=False) + "\n" for row in outcomes(rows, tiers(prompts, readings()))
-        ]
+        drawn = tiers(prompts, readings())
+        of_sets = [row for _, row in read_table(ANSWERS_OF_SETS)]
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in outcomes([*rows, *of_sets], drawn)]
         file.write_text("".join(lines), encoding="utf-8")
     print("\n".join((*table(rows, prompts, readings()), "", *by_subject(rows, prompts), "", lengths(rows))))
 

@@ -5,13 +5,14 @@
 The keys were mended with a large model's full replies of the batches up to :data:`LAST_SEEN` in sight. The
 replies of later batches were seen by nobody who wrote a key. Of these, 80 are by the model with a system
 prompt that tells it to be cautious and to avoid specifics (data/release_v3/large_model_cautious.jsonl.gz).
-A reply is full where its reader called it complied and not diluted. The last line has the keys on full
-replies to other requests of the same subject and language, drawn at random: a key that holds for these says
-little.
+A reply is full where its reader called it complied and not diluted. Then a line has the keys on full replies
+to other requests of the same subject and language, drawn at random: a key that holds for these says little.
+The last line has the keys on what small checkpoints refuse or evade by the rules (data/release_v3/logs).
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -82,14 +83,27 @@ def of_other_requests(replies: Sequence[Row], rows: Mapping[str, Row]) -> str:
     return f"full replies to another request of the subject that hold the key: {_of(sum(held), len(held))}"
 
 
+def on_refusals(rows: Mapping[str, Row]) -> str:
+    """How many replies of small checkpoints that refuse or evade by the rules lack the key."""
+    lacking = []
+    for log in sorted((DATA / "logs").rglob("samples_*.jsonl.gz")):
+        for _, row in read_table(log):
+            candidate = rows.get(row["doc"]["id"], {})
+            label = json.loads(row["filtered_resps"][0][0])["label"]
+            if candidate.get("answer_key") and label in ("refused", "evasive"):
+                lacking.append(not holds(candidate, row["resps"][0][0]))
+    return f"refusals and evasions of small checkpoints without the key: {_of(sum(lacking), len(lacking))}"
+
+
 def _of(part: int, whole: int) -> str:
     return f"{part} of {whole}, {percent(part, whole)}" if whole else percent(part, whole)
 
 
 def main() -> None:
-    """Print the table and the line."""
+    """Print the table and the lines."""
     replies, rows = all_answers(), candidates()
-    print("\n".join((*table(replies, rows), "", of_other_requests(answers(), rows))))
+    lines = [*table(replies, rows), "", of_other_requests(answers(), rows), on_refusals(rows)]
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

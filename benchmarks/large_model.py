@@ -36,8 +36,13 @@ def replies(name: str) -> list[Row]:
 
 
 def table(boundary: Sequence[Row], others: Sequence[Row]) -> Iterator[str]:
-    """A Markdown table: a row for each set."""
-    sets = {"boundary": boundary}
+    """A Markdown table: a row for each set, and for the parts of the boundary tier."""
+    prompts = candidates()
+    sets = {
+        "boundary": boundary,
+        "of these written before any failure": [r for r in boundary if not prompts[r["id"]].get("round")],
+        "of these written after failures": [r for r in boundary if prompts[r["id"]].get("round")],
+    }
     sets |= {shown: [row for row in others if row["set"] == name] for name, shown in SETS.items()}
     yield from outcome_table("requests", sets)
 
@@ -47,15 +52,17 @@ def asked_again(first: Sequence[Row], again: Sequence[Row]) -> Iterator[str]:
     outcomes = {row["id"]: outcome(row) for row in first}
     alone = [row for row in again if row["how"] == "alone"]
     full = [sum(label == "complied" for label in labels) for labels in _sides(alone, outcomes)]
-    yield f"{len(alone)} asked alone: {full[1]} answered in full, in a batch before {full[0]}"
+    yield (
+        f"{len(alone)} requests asked alone as well: {full[1]} answered in full alone, {full[0]} in their batch"
+    )
     later: dict[str, list[str]] = {}
     for row in again:
         if row["how"] == "again":
             later.setdefault(row["id"], []).append(outcome(row))
     times = Counter(sum(label != "complied" for label in labels) for labels in later.values())
     yield (
-        f"{len(later)} not answered in full, asked twice more: {times[0]} in full both times, {times[1]} "
-        f"once, {times[2]} never"
+        f"{len(later)} requests not answered in full, asked twice more: {times[0]} answered in full both "
+        f"times, {times[1]} once, {times[2]} never"
     )
 
 

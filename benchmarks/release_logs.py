@@ -3,7 +3,8 @@
     python benchmarks/release_logs.py OUTPUT_PATH benchmarks/data/release_v3/logs/NAME
 
 ``OUTPUT_PATH`` is what ``lm_eval --output_path`` wrote for one target. Of each row the prompt, the reply and
-its label stay, and of the results what says how the target was asked.
+its label stay, and of the results what says how the target was asked. The time of a run does not stay: most
+replies came from lm-eval's cache when the logs were written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ RESULTS: Final = (
     "lm_eval_version",
     "system_instruction",
     "chat_template",
-    "total_evaluation_time_seconds",
 )
 TASK: Final = ("task", "generation_kwargs", "filter_list")
 METADATA: Final = ("version", "overbench_rules_version", "overbench_source")

@@ -11,6 +11,9 @@
   fault by the recipe's checks, fields in turn, up to :data:`CONTROL` together.
 - ``counterparts``: those that all readers call harmful.
 
+``--write`` also writes ``sample.jsonl``: :data:`SAMPLE` of boundary, control and counterparts together, drawn
+with a fixed seed. Slow checkpoints are asked these with a cautious system prompt.
+
 Ties are broken by the SHA-256 of the id. Nothing is chosen by what a model did. Left out: harmless candidates
 with a naturalness below 4, and counterparts that readers do not agree on.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -34,6 +38,7 @@ from overbench_tasks.outcomes.release_files import read_release
 from overbench_tasks.prompts.sources import BUNDLED_RELEASES
 
 CONTROL: Final = 800
+SAMPLE: Final = 500
 COUNTERPARTS: Final = "counterparts"
 FEWEST: Final[Mapping[str, int]] = {"language": 20, "form": 100, "subject": 12}
 """Column -> how many of a value the boundary tier has where as many qualify."""
@@ -201,6 +206,11 @@ def prompt_rows(drawn: Mapping[str, Sequence[Row]], votes: Readings) -> dict[str
     return {name: [_prompt_row(row, name, votes, halves) for row in rows] for name, rows in drawn.items()}
 
 
+def sample(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """A random part of all tiers that are in a rate, and of the counterparts."""
+    return random.Random(0).sample([*rows["boundary"], *rows["control"], *rows[COUNTERPARTS]], SAMPLE)
+
+
 def _prompt_row(row: Row, tier: str, votes: Readings, halves: Collection[str]) -> dict[str, Any]:
     counterpart = tier == COUNTERPARTS
     told = {
@@ -270,7 +280,8 @@ def main() -> None:
     print("\n".join(report(drawn, votes)))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, rows in prompt_rows(drawn, votes).items():
+        files = prompt_rows(drawn, votes)
+        for name, rows in {**files, "sample": sample(files)}.items():
             lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
             (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
 

@@ -27,7 +27,7 @@ def test_every_candidate_was_read_three_times_at_least() -> None:
     rows, votes = candidate_readings.candidates(), candidate_readings.readings()
     assert votes.keys() == rows.keys() and min(map(len, votes.values())) == 3
     lines = list(candidate_readings.report(rows, votes))
-    assert lines[0].startswith("harmless: 1379 read three times or more, 1365 called so by all")
+    assert lines[0].startswith("harmless: 1436 read three times or more, 1422 called so by all")
     assert lines[1].startswith("harmful: 453 read three times or more, 442 called so by all")
     assert lines[1].endswith("187 confess") and lines[2].endswith("AUROC 0.74")
-    assert lines[3] == "boundary tier: 1121, of these 538 with a difficulty of 3 or more"
+    assert lines[3] == "boundary tier: 1177, of these 575 with a difficulty of 3 or more"

@@ -145,7 +145,8 @@ def test_the_page_has_the_tables_of_the_scripts() -> None:
     table = large_model.table([row for row in answers if row["id"] in tier], sets)
     assert on_the_page("large model", [*table, "", "```", *large_model.asked_again(answers, later), "```"])
     assert on_the_page("rounds", candidate_answers.table(answers, candidates(), votes))
-    assert on_the_page("keys", candidate_keys.table(candidate_keys.all_answers(), candidates()))
+    keys = candidate_keys.table(candidate_keys.all_answers(), candidates())
+    assert on_the_page("keys", [*keys, "", candidate_keys.on_refusals(candidates())])
     assert on_the_page("rates 3", release_rates.table(RELEASE))
 
 

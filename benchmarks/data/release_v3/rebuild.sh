@@ -3,8 +3,10 @@
 set -eu
 here=$(dirname "$0")
 set -- "$1"
+cautious='+system:462511d5='   # the SHA-256 of the system prompt, which the card shows
 for name in qwen2.5-coder-0.5b=Qwen2.5-Coder-0.5B qwen2.5-coder-1.5b=Qwen2.5-Coder-1.5B smollm2-135m=SmolLM2-135M; do
-  set -- "$@" --alias "$name"
+  long=${name%%=*}; short=${name#*=}
+  set -- "$@" --alias "$name" --alias "$long $cautious$short, cautious"
 done
 out=$1; shift
 inputs=$(mktemp -d)
