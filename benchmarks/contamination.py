@@ -5,8 +5,8 @@
 
 ``benchmarks/data/contamination.csv.gz`` has the advantage of each prompt for each checkpoint. Three
 checkpoints are older than the prompts. SmolLM2-135M is also tuned, in float32 with AdamW, two epochs in
-batches of 4 at a learning rate of 5e-5, on 100 prompts of release 2.0 as plain text: the 97 that are checked
-and 3 others, or 100 others, none of which is checked.
+batches of 4 at a learning rate of 5e-5, on 300 prompts of releases 2.0 and 3.0 as plain text: the 157 that
+are checked and 143 others, or 300 others, none of which is checked.
 """
 
 from __future__ import annotations
@@ -41,35 +41,43 @@ OLDER: Final = {
     "qwen2.5-coder-0.5b": "Qwen2.5-Coder-0.5B",
     "qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B",
 }
-TUNED_ON: Final = 100
+TUNED_ON: Final = 300
 EPOCHS, LEARNING_RATE, BATCH = 2, 5e-5, 4
 
 
-def kept_advantages(file: Path = DATA) -> dict[str, list[float]]:
-    """Checkpoint -> the advantage of each prompt."""
-    of_checkpoint: dict[str, list[float]] = defaultdict(list)
+def kept_advantages(file: Path = DATA) -> dict[str, dict[str, float]]:
+    """Checkpoint -> id of a prompt -> its advantage."""
+    of_checkpoint: dict[str, dict[str, float]] = defaultdict(dict)
     for _, row in read_table(file):
-        of_checkpoint[row["checkpoint"]].append(float(row["advantage"]))
+        of_checkpoint[row["checkpoint"]][row["id"]] = float(row["advantage"])
     return dict(of_checkpoint)
 
 
-def table(of_checkpoint: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """The lines of the table of the documentation."""
-    yield "| checkpoint | prompts | advantage, bits per byte | published half likelier | finding |"
-    yield "| --- | ---: | ---: | ---: | --- |"
-    for checkpoint, values in of_checkpoint.items():
-        result = assess(values)
-        finding = result.finding.name.lower().replace("_", " ")
-        yield (
-            f"| {checkpoint} | {len(values)} | {result.advantage:+.3f} | {result.preferred.in_percent()} | "
-            f"{finding} |"
-        )
+def table(of_checkpoint: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """The lines of the table of the documentation: all prompts, then those that only release 3.0 has."""
+    earlier = {row["id"] for row in read_prompts(source_file("overbench-2.0"))}
+    yield "| checkpoint | releases | prompts | advantage, bits per byte | published half likelier | finding |"
+    yield "| --- | --- | ---: | ---: | ---: | --- |"
+    for releases in ("2.0 and 3.0", "only 3.0"):
+        for checkpoint, of_prompt in of_checkpoint.items():
+            values = [of_prompt[id_] for id_ in of_prompt if releases != "only 3.0" or id_ not in earlier]
+            result = assess(values)
+            finding = result.finding.name.lower().replace("_", " ")
+            yield (
+                f"| {checkpoint} | {releases} | {len(values)} | {result.advantage:+.3f} | "
+                f"{result.preferred.in_percent()} | {finding} |"
+            )
 
 
 def training_texts(checked: Sequence[CutPrompt]) -> dict[str, list[str]]:
     """The prompts to tune on: with those that are checked, and without them."""
     ids = {prompt.id for prompt in checked}
-    others = [row["prompt"] for row in read_prompts(source_file("overbench-2.0")) if row["id"] not in ids]
+    released = {
+        row["id"]: row["prompt"]
+        for release in ("overbench-2.0", "overbench-3.0")
+        for row in read_prompts(source_file(release))
+    }
+    others = [prompt for id_, prompt in sorted(released.items()) if id_ not in ids]
     drawn = random.Random(0).sample(others, TUNED_ON)
     own = [prompt.opening + prompt.continuation for prompt in checked]
     return {"checked": own + drawn[: TUNED_ON - len(own)], "others": drawn}
@@ -128,7 +136,7 @@ def measure(older: Sequence[str] = tuple(OLDER)) -> None:
     }
     variants = {
         "SmolLM2-135M, tuned on them": "checked",
-        "SmolLM2-135M, tuned on 100 others": "others",
+        f"SmolLM2-135M, tuned on {TUNED_ON} others": "others",
     }
     for checkpoint, which in variants.items():
         with tempfile.TemporaryDirectory() as folder:
