@@ -53,7 +53,8 @@ def asked_again(first: Sequence[Row], again: Sequence[Row]) -> Iterator[str]:
     alone = [row for row in again if row["how"] == "alone"]
     full = [sum(label == "complied" for label in labels) for labels in _sides(alone, outcomes)]
     yield (
-        f"{len(alone)} requests asked alone as well: {full[1]} answered in full alone, {full[0]} in their batch"
+        f"{len(alone)} requests asked alone as well: {full[1]} answered in full alone, "
+        f"{full[0]} in their batch"
     )
     later: dict[str, list[str]] = {}
     for row in again:
