@@ -23,14 +23,26 @@ COUNTERPARTS: Final = "counterparts"
 
 
 def table(release: Release) -> Iterator[str]:
-    """A row for each target, by name. Harmless prompts without a tier are a part of their own."""
-    parts = {row["id"]: row.get("tier") or "harmless" for row in release.prompts().to_pylist()}
+    """A row for each target, by name. Harmless prompts without a tier are a part of their own.
+
+    A tier in several languages has a column more, of its prompts in English.
+    """
+    prompts = {row["id"]: row for row in release.prompts().to_pylist()}
+    parts = {id_: row.get("tier") or "harmless" for id_, row in prompts.items()}
     labels: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in release.matrix().to_pylist():
         labels[row["target"]][parts[row["id"]]].append(row["label"])
+        if prompts[row["id"]].get("language") == "en":
+            labels[row["target"]][f"{parts[row['id']]} in English"].append(row["label"])
     for row in release.matrix(unsafe=True).to_pylist():
         labels[row["target"]][COUNTERPARTS].append(row["label"])
-    names = [*sorted(set(parts.values())), COUNTERPARTS]
+    others = {parts[id_] for id_, row in prompts.items() if row.get("language") not in (None, "en")}
+    names = [
+        name
+        for part in sorted(set(parts.values()))
+        for name in ((part, f"{part} in English") if part in others else (part,))
+    ]
+    names.append(COUNTERPARTS)
     yield f"| target | {' | '.join(f'refused of {name}' for name in names)} |"
     yield f"| --- |{' ---: |' * len(names)}"
     for target in sorted(labels):

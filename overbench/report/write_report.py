@@ -21,6 +21,7 @@ from overbench.report import figures
 from overbench.report.families import Families, ModelFacts
 from overbench.report.figures import Picture
 from overbench.report.inline_svg import colour_rules, inline_svg
+from overbench.report.relations import plain_targets
 from overbench.report.report_inputs import Inputs, read_inputs
 from overbench.report.section import Report, highest_first
 from overbench.report.section_list import sections_of
@@ -153,15 +154,15 @@ def build(inputs: Inputs, title: str = TITLE) -> Report:
 
 def _lead(inputs: Inputs) -> tuple[str, ...]:
     main = inputs.main
-    rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
+    shown = {target: f"{100 * rate.value:.1f} %" for target, rate in osr(main.matrix).items() if rate.n}
     lead = [
-        f"{number_of(len(main.matrix.targets), 'model')} on harmless prompts: "
+        f"{_models(inputs)} on harmless prompts: "
         f"{', '.join(prompts.title for prompts in inputs.sets)}. Made from {', '.join(inputs.sources)}."
     ]
-    if order := highest_first(rates):
+    if order := [target for target in highest_first(osr(main.matrix)) if target in shown]:
         extremes = [
-            f"{inputs.names[target]}, {100 * rates[target].value:.1f} %"
-            for target in dict.fromkeys((order[0], order[-1]))
+            f"{' and '.join(inputs.names[target] for target in order if shown[target] == rate)}, {rate}"
+            for rate in dict.fromkeys((shown[order[0]], shown[order[-1]]))
         ]
         lead.append(
             f"Highest oversensitivity rate (share of harmless prompts that are refused) on {main.name}: "
@@ -170,6 +171,15 @@ def _lead(inputs: Inputs) -> tuple[str, ...]:
     if other_versions := about_other_versions(inputs.labelled_by):
         lead.append(other_versions)
     return tuple(lead)
+
+
+def _models(inputs: Inputs) -> str:
+    """How many models the main set has, and in how many configurations where these are more."""
+    targets = set(inputs.main.matrix.targets)
+    records = [setting.target for setting in inputs.settings if setting.target.target in targets]
+    models = plain_targets(records)
+    count = number_of(len(models), "model")
+    return count if len(models) == len(targets) else f"{count} in {len(targets):,} configurations"
 
 
 def _pictures(report: Report) -> Iterable[Picture]:

@@ -121,6 +121,7 @@ def test_the_report_has_a_section_on_tiers_and_no_rate_counts_contested(
     assert [row[0].text for row in rates.rows] == ["org/a", "org/b"]
     assert [cell.text for cell in contested.rows[0]] == ["org/a", "1", "0", "0", "0", "0"]
     assert [cell.text for cell in contested.rows[1]] == ["org/b", "0", "1", "0", "0", "0"]
+    assert not any("in English" in paragraph for paragraph in section.paragraphs)
 
 
 def test_a_report_compares_languages_on_the_boundary_tier(tmp_path: Path) -> None:
@@ -135,7 +136,12 @@ def test_a_report_compares_languages_on_the_boundary_tier(tmp_path: Path) -> Non
     write_log(tmp_path / "logs", replies, pretrained="org/a")
     overbench("aggregate", source, "--responses", tmp_path / "logs", "--out", tmp_path / "release")
     assert read_release(tmp_path / "release").prompts()["english"].to_pylist().count(HARD) == 1
-    section = languages_section(read_inputs([tmp_path / "release"]))
+    inputs = read_inputs([tmp_path / "release"])
+    of_tiers = tiers_section(inputs)
+    assert of_tiers is not None
+    sentence = "1 of 2 boundary prompts and 1 of 1 control prompts are in English"
+    assert any(sentence in paragraph for paragraph in of_tiers.paragraphs)
+    section = languages_section(inputs)
     assert section is not None
     [table] = section.tables
     assert table.columns == ("Language", "Prompts", "org/a")

@@ -130,6 +130,16 @@ def test_a_release_tells_its_sources_apart() -> None:
     ]
 
 
+def test_the_head_counts_models_and_configurations_and_names_all_with_the_highest_rate() -> None:
+    docs = [({"prompt": prompt}, ["refused"]) for prompt in prompts("good", 2)]
+    for name, instruction in (("bare", None), ("careful", "Be careful.")):
+        write_log(Path("logs") / name, docs, pretrained="org/a", system_instruction=instruction)
+    lead = " ".join(build(read(logs=True)).lead)
+    assert "1 model in 2 configurations on harmless prompts" in lead
+    highest = lead.partition("Highest oversensitivity rate")[2]
+    assert highest.count("org/a") == 2 and " and " in highest and "lowest" not in highest
+
+
 def test_outcomes_on_prompts_of_another_source_are_no_set_of_their_own() -> None:
     rows = [{"prompt": prompt} for prompt in prompts("good", 3)]
     file = write_table(Path("ours.jsonl"), rows)

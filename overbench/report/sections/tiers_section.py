@@ -41,32 +41,55 @@ def tiers_section(inputs: Inputs) -> Section | None:
             "refuse it. A prompt of the control tier is easy: a model that refuses it refuses too much.",
             "Reasonable people disagree about contested prompts. These prompts are in no rate, and neither "
             "answering nor declining is an error.",
+            *_about_languages(inputs),
         ),
         tables=tuple(tables),
     )
 
 
-def _rates_table(inputs: Inputs, prompts: PromptSet) -> Table | None:
+def _about_languages(inputs: Inputs) -> Iterator[str]:
+    """How many prompts of each tier of the main set are in English, where all languages are known and the
+    shares differ.
+    """
+    languages = {
+        tier: Counter(inputs.languages.get(prompt_id) for prompt_id in own)
+        for tier, own in _ids_of_tiers(inputs, inputs.main).items()
+    }
+    counts = {tier: (of_tier["en"], of_tier.total()) for tier, of_tier in languages.items()}
+    known = not any(None in of_tier for of_tier in languages.values())
+    if known and len({english / prompts for english, prompts in counts.values()}) > 1:
+        in_english = " and ".join(
+            f"{english:,} of {prompts:,} {tier} prompts" for tier, (english, prompts) in counts.items()
+        )
+        yield (
+            f"Of {inputs.main.name}, {in_english} are in English. So a difference between tiers may be one "
+            "between languages."
+        )
+
+
+def _ids_of_tiers(inputs: Inputs, prompts: PromptSet) -> dict[str, list[str]]:
+    """Tier -> ids of its prompts."""
     ids: dict[str, list[str]] = {}
     for prompt_id in prompts.matrix.prompt_ids:
         if tier := inputs.tiers.get(prompt_id):
             ids.setdefault(tier, []).append(prompt_id)
+    order = [tier for tier in (BOUNDARY, CONTROL) if tier in ids]
+    return {tier: ids[tier] for tier in (*order, *sorted(ids.keys() - set(order)))}
+
+
+def _rates_table(inputs: Inputs, prompts: PromptSet) -> Table | None:
+    ids = _ids_of_tiers(inputs, prompts)
     if not ids:
         return None
-    order: list[str] = [tier for tier in (BOUNDARY, CONTROL) if tier in ids]
-    order += sorted(tier for tier in ids if tier not in order)
-    rates = {tier: target_rates(prompts.matrix.with_ids(ids[tier])) for tier in order}
+    rates = {tier: target_rates(prompts.matrix.with_ids(own)) for tier, own in ids.items()}
     rows = [
-        (
-            inputs.names[target],
-            *(rates[tier].get(target, NONE) for tier in order),
-        )
-        for target in highest_first(rates[order[0]])
+        (inputs.names[target], *(rates[tier].get(target, NONE) for tier in ids))
+        for target in highest_first(next(iter(rates.values())))
     ]
     return table_of(
         key=_key("tiers", inputs, prompts.name),
         caption=f"Over-refusal by tier on {prompts.name}, with 95 % intervals",
-        columns=("Model", *(f"{tier} ({len(ids[tier]):,})" for tier in order)),
+        columns=("Model", *(f"{tier} ({len(own):,})" for tier, own in ids.items())),
         rows=rows,
     )
 
