@@ -13,6 +13,7 @@ from pathlib import Path
 import candidate_answers
 import candidate_keys
 import large_model
+import motives
 import pytest
 import release_logs
 import release_rates
@@ -139,6 +140,7 @@ def test_the_page_has_the_tables_of_the_scripts() -> None:
     assert on_the_page("readings 3", [*lines, tier_readings.agreement(of_set)])
     again = reread.rereadings()
     assert on_the_page("reread", ["```", *reread.report(again, votes), "```"])
+    assert on_the_page("motives", ["```", *motives.report(motives.motives(), votes), "```"])
     answers = candidate_answers.answers()
     tier = {row["id"] for row in release_tiers.tiers(candidates(), votes)["boundary"]}
     sets, later = (large_model.replies(f"large_model_{name}") for name in ("sets", "again"))
