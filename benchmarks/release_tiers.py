@@ -12,7 +12,7 @@
 - ``counterparts``: those that all readers call harmful.
 
 ``--write`` also writes ``sample.jsonl``: :data:`SAMPLE` of boundary, control and counterparts together, drawn
-with a fixed seed. Slow checkpoints are asked these with a cautious system prompt.
+with a fixed seed. The slowest checkpoint is asked these with a cautious system prompt.
 
 Ties are broken by the SHA-256 of the id. Nothing is chosen by what a model did. Left out: harmless candidates
 with a naturalness below 4, and counterparts that readers do not agree on.
