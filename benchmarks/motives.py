@@ -27,24 +27,29 @@ ANSWERS: Final = ("malice", "circumstance", "nothing")
 
 
 def motives() -> dict[str, list[str]]:
-    """Id -> what its readers found."""
+    """Id -> what each of its readers said."""
     of_request: dict[str, list[str]] = defaultdict(list)
     for _, row in read_table(DATA / "motives.csv.gz"):
         of_request[row["id"]].append(row["says"])
     return dict(of_request)
 
 
-def report(found: Mapping[str, Sequence[str]], votes: Readings) -> Iterator[str]:
-    """The figures, a line each."""
-    confessing = [name for name in found if mean_of(votes[name], "confession") > 0.5]
-    others = [name for name in found if name not in set(confessing)]
-    for name, ids in (("stated intent to most", confessing), ("others, mixed in", others)):
-        both = Counter(answers[0] for answers in map(found.__getitem__, ids) if len(set(answers)) == 1)
-        counts = ", ".join(f"{answer} {both[answer]}" for answer in ANSWERS)
-        any_malice = sum("malice" in found[identity] for identity in ids)
+def report(answers: Mapping[str, Sequence[str]], votes: Readings) -> Iterator[str]:
+    """The figures, a line each.
+
+    Args:
+        answers: those of :func:`motives`.
+        votes: the first readings, which say who confesses.
+    """
+    confessing = {name for name in answers if mean_of(votes[name], "confession") > 0.5}
+    parts = {"stated intent by most readers": confessing, "mixed in": answers.keys() - confessing}
+    for part, ids in parts.items():
+        agreed = Counter(answers[name][0] for name in ids if len(set(answers[name])) == 1)
+        counts = ", ".join(f"{answer} {agreed[answer]}" for answer in ANSWERS)
+        malice = sum("malice" in answers[name] for name in ids)
         yield (
-            f"{name}: {len(ids)}; to both readers {counts}, differing {len(ids) - both.total()}; "
-            f"malice to one or both {any_malice}"
+            f"{part}: {len(ids)}. Both readers say {counts}; they differ on {len(ids) - agreed.total()}. "
+            f"One or both say malice: {malice}"
         )
 
 

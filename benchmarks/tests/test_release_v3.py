@@ -25,6 +25,7 @@ from candidate_readings import DATA, candidates, readings
 from overbench.release.push import check_sums
 from overbench_tasks.outcomes.release_files import CARD_FILE, CHECKSUMS_FILE, read_release
 from overbench_tasks.prompts.sources import BUNDLED
+from overbench_tasks.tables import read_table
 
 RELEASE = read_release(BUNDLED)
 ROWS = RELEASE.prompts().to_pylist()
@@ -100,6 +101,32 @@ def test_the_page_on_the_data_has_the_counts() -> None:
     longer, of_all = re.findall(r"\d+", candidate_answers.lengths(answers))[:2]
     for said in (PAGE.read_text(encoding="utf-8"), (BUNDLED / CARD_FILE).read_text(encoding="utf-8")):
         assert f"{longer} of {int(of_all):,} replies" in " ".join(said.split())
+
+
+def test_the_slowest_checkpoint_was_asked_the_drawn_sample_with_a_cautious_prompt() -> None:
+    rows = release_tiers.prompt_rows(release_tiers.tiers(candidates(), readings()), readings())
+    [log] = (DATA / "logs" / "qwen2.5-coder-1.5b-cautious").glob("samples_*.jsonl.gz")
+    asked = {row["doc"]["id"] for _, row in read_table(log)}
+    assert asked == {row["id"] for row in release_tiers.sample(rows)}
+
+
+def test_sentences_of_card_and_page_have_the_figures_of_the_scripts() -> None:
+    pages = [" ".join(file.read_text(encoding="utf-8").split()) for file in (PAGE, BUNDLED / CARD_FILE)]
+    confessing, _ = motives.report(motives.motives(), readings())
+    count, malice, circumstance = re.findall(r"\d+", confessing)[:3]
+    assert f"circumstance {circumstance}" in confessing
+    assert f"in {circumstance} of {count} a circumstance" in pages[0]
+    assert f"harm in {count}." in pages[1] and f"in {circumstance} both find" in pages[1]
+    assert f"in {malice} of the {count}" in pages[0] and f"in {malice} a malice" in pages[1]
+    rounds = [row for row in release_tiers.boundary(candidates(), readings()) if row.get("round")]
+    assert f"but {len(rounds)} of the boundary tier were written after" in pages[1]
+    rows = candidate_answers.answers()
+    failures = [row for row in rows if candidate_answers.outcome(row) != "complied"]
+    subjects = [
+        line.rpartition(": ")[2].partition(" ")[0]
+        for line in candidate_answers.by_subject(rows, candidates())
+    ]
+    assert f"Of the {len(failures)} failures {subjects[0]} are of dark fiction, {subjects[1]} of" in pages[0]
 
 
 def test_no_hard_set_is_published_and_the_card_says_why() -> None:

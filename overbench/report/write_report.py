@@ -154,15 +154,17 @@ def build(inputs: Inputs, title: str = TITLE) -> Report:
 
 def _lead(inputs: Inputs) -> tuple[str, ...]:
     main = inputs.main
-    shown = {target: f"{100 * rate.value:.1f} %" for target, rate in osr(main.matrix).items() if rate.n}
+    rates = {target: rate for target, rate in osr(main.matrix).items() if rate.n}
+    shown = {target: f"{100 * rates[target].value:.1f} %" for target in highest_first(rates)}
     lead = [
         f"{_models(inputs)} on harmless prompts: "
         f"{', '.join(prompts.title for prompts in inputs.sets)}. Made from {', '.join(inputs.sources)}."
     ]
-    if order := [target for target in highest_first(osr(main.matrix)) if target in shown]:
+    if shown:
+        in_order = list(shown.values())
         extremes = [
-            f"{' and '.join(inputs.names[target] for target in order if shown[target] == rate)}, {rate}"
-            for rate in dict.fromkeys((shown[order[0]], shown[order[-1]]))
+            f"{' and '.join(inputs.names[target] for target in shown if shown[target] == rate)}, {rate}"
+            for rate in dict.fromkeys((in_order[0], in_order[-1]))
         ]
         lead.append(
             f"Highest oversensitivity rate (share of harmless prompts that are refused) on {main.name}: "

@@ -134,7 +134,7 @@ def test_results_of_other_rule_versions_are_told_at_the_head_and_in_the_section(
 
 
 def test_of_an_outcome_table_without_evasive_replies_nobody_knows_whether_they_were_looked_for() -> None:
-    assert without_evasion([f"{BY}theirs"]).startswith(f"{BY}theirs has no evasive reply.")
+    assert without_evasion([f"{BY}theirs"]).startswith(f"No reply of {BY}theirs is evasive.")
     assert "cannot detect" not in without_evasion([f"{BY}theirs"])
 
 

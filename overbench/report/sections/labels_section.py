@@ -157,7 +157,8 @@ def without_evasion(labelled_by: Sequence[str]) -> str:
         )
     if tables:
         sentences.append(
-            f"{', '.join(tables)} has no evasive reply. Whether evasive replies were looked for is not known."
+            f"No reply of {', '.join(tables)} is evasive. Whether evasive replies were looked for is not "
+            "known."
         )
     return " ".join(sentences)
 
